@@ -1,0 +1,305 @@
+//! One call, whatever the wire was, and the trait of everything that answers one.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_core::Stream;
+use serde::Serialize;
+
+use crate::card::AgentCard;
+use crate::error::{Error, ErrorCode};
+use crate::event::Event;
+use crate::operation::Operation;
+use crate::push::TaskPushNotificationConfig;
+use crate::request::{
+    CancelTaskRequest, GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse, ListTasksRequest, PushNotificationConfigRequest,
+    SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskPage,
+};
+use crate::task::TaskView;
+use crate::version::Version;
+
+/// Who is calling, as proven and not as claimed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Principal {
+    /// What isolates: nothing of one realm is ever seen from another.
+    pub realm: Arc<str>,
+    /// Who it is within the realm; owns the tasks it creates.
+    pub id: Arc<str>,
+}
+
+/// What is known about a call besides its request. Bindings fill it; agents and gates read it.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    /// Who is calling.
+    pub principal: Principal,
+    /// The agent that is called.
+    pub agent: Arc<str>,
+    /// The protocol version that the caller speaks.
+    pub version: Version,
+    /// When the caller stops waiting.
+    pub deadline: Option<Instant>,
+    /// The extensions that the caller activates.
+    pub extensions: Vec<String>,
+    /// Makes a repeated send join the first one.
+    pub idempotency_key: Option<String>,
+    /// The last event that a returning subscriber has seen.
+    pub last_event: Option<u64>,
+    /// The W3C trace that the call belongs to; for observation only.
+    pub traceparent: Option<String>,
+}
+
+/// A request together with what is known about it.
+#[derive(Clone, Debug)]
+pub struct Call<R = Request> {
+    /// What is asked.
+    pub request: R,
+    /// By whom, and how.
+    pub context: CallContext,
+}
+
+/// The request of any operation.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each variant is the operation of the same name")]
+pub enum Request {
+    SendMessage(SendMessageRequest),
+    SendStreamingMessage(SendMessageRequest),
+    GetTask(GetTaskRequest),
+    ListTasks(ListTasksRequest),
+    CancelTask(CancelTaskRequest),
+    SubscribeToTask(SubscribeToTaskRequest),
+    CreateTaskPushNotificationConfig(TaskPushNotificationConfig),
+    GetTaskPushNotificationConfig(PushNotificationConfigRequest),
+    ListTaskPushNotificationConfigs(ListTaskPushNotificationConfigsRequest),
+    DeleteTaskPushNotificationConfig(PushNotificationConfigRequest),
+    GetExtendedAgentCard(GetExtendedAgentCardRequest),
+}
+
+/// The answer of any operation.
+pub enum Reply {
+    /// To SendMessage.
+    Sent(SendMessageResponse<TaskView>),
+    /// To SendStreamingMessage and SubscribeToTask.
+    Stream(EventStream),
+    /// To GetTask and CancelTask.
+    Task(TaskView),
+    /// To ListTasks.
+    Tasks(TaskPage),
+    /// To the creation or look-up of a push notification configuration.
+    PushConfig(TaskPushNotificationConfig),
+    /// To the listing of push notification configurations.
+    PushConfigs(ListTaskPushNotificationConfigsResponse),
+    /// To GetExtendedAgentCard.
+    Card(Arc<AgentCard>),
+    /// Done, and nothing to say: `{}`.
+    Empty,
+}
+
+/// The events of a stream, in order. An error ends it.
+pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, Error>> + Send>>;
+
+/// A future on the heap, for traits that must be objects.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident($request:ty) -> $reply:ty, $default:ident;)*) => {
+        /// Anything that answers A2A calls: a runtime with an agent in it, a client to a remote one, a pipeline
+        /// of gates in front of either. What an endpoint does not do answers with the protocol's own error.
+        pub trait Endpoint: Send + Sync + 'static {
+            $(
+                $(#[$doc])*
+                fn $name(&self, call: Call<$request>) -> impl Future<Output = Result<$reply, Error>> + Send {
+                    drop(call);
+                    std::future::ready(Err(Error::new(ErrorCode::$default)))
+                }
+            )*
+
+            /// Any of the above, by what the request is.
+            fn call(&self, call: Call) -> impl Future<Output = Result<Reply, Error>> + Send {
+                dispatch(self, call)
+            }
+        }
+    };
+}
+
+operations! {
+    /// Says something and waits for the outcome.
+    send_message(SendMessageRequest) -> SendMessageResponse<TaskView>, UnsupportedOperation;
+    /// Says something and streams what comes of it.
+    send_streaming_message(SendMessageRequest) -> EventStream, UnsupportedOperation;
+    /// Looks at a task.
+    get_task(GetTaskRequest) -> TaskView, UnsupportedOperation;
+    /// Looks at the caller's tasks.
+    list_tasks(ListTasksRequest) -> TaskPage, UnsupportedOperation;
+    /// Stops a task.
+    cancel_task(CancelTaskRequest) -> TaskView, UnsupportedOperation;
+    /// Watches a task.
+    subscribe_to_task(SubscribeToTaskRequest) -> EventStream, UnsupportedOperation;
+    /// Registers a receiver of notifications.
+    create_push_config(TaskPushNotificationConfig) -> TaskPushNotificationConfig, PushNotificationNotSupported;
+    /// Looks at such a registration.
+    get_push_config(PushNotificationConfigRequest) -> TaskPushNotificationConfig, PushNotificationNotSupported;
+    /// Looks at all such registrations of a task.
+    list_push_configs(ListTaskPushNotificationConfigsRequest) -> ListTaskPushNotificationConfigsResponse, PushNotificationNotSupported;
+    /// Ends such a registration.
+    delete_push_config(PushNotificationConfigRequest) -> (), PushNotificationNotSupported;
+    /// The card for callers who are known.
+    extended_card(GetExtendedAgentCardRequest) -> Arc<AgentCard>, UnsupportedOperation;
+}
+
+async fn dispatch<E: Endpoint + ?Sized>(endpoint: &E, call: Call) -> Result<Reply, Error> {
+    let Call { request, context } = call;
+    macro_rules! to {
+        ($method:ident($request:expr)) => {
+            endpoint.$method(Call { request: $request, context }).await?
+        };
+    }
+    Ok(match request {
+        Request::SendMessage(request) => Reply::Sent(to!(send_message(request))),
+        Request::SendStreamingMessage(request) => Reply::Stream(to!(send_streaming_message(request))),
+        Request::GetTask(request) => Reply::Task(to!(get_task(request))),
+        Request::ListTasks(request) => Reply::Tasks(to!(list_tasks(request))),
+        Request::CancelTask(request) => Reply::Task(to!(cancel_task(request))),
+        Request::SubscribeToTask(request) => Reply::Stream(to!(subscribe_to_task(request))),
+        Request::CreateTaskPushNotificationConfig(request) => {
+            Reply::PushConfig(to!(create_push_config(request)))
+        }
+        Request::GetTaskPushNotificationConfig(request) => Reply::PushConfig(to!(get_push_config(request))),
+        Request::ListTaskPushNotificationConfigs(request) => {
+            Reply::PushConfigs(to!(list_push_configs(request)))
+        }
+        Request::DeleteTaskPushNotificationConfig(request) => {
+            to!(delete_push_config(request));
+            Reply::Empty
+        }
+        Request::GetExtendedAgentCard(request) => Reply::Card(to!(extended_card(request))),
+    })
+}
+
+/// An [`Endpoint`] as an object, so that different ones can be mounted side by side.
+pub trait DynEndpoint: Send + Sync + 'static {
+    /// Answers a call.
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>>;
+}
+
+impl<E: Endpoint> DynEndpoint for E {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        Box::pin(Endpoint::call(self, call))
+    }
+}
+
+// === impl Principal ===
+
+impl Principal {
+    /// Somebody in a realm.
+    pub fn new(realm: impl Into<Arc<str>>, id: impl Into<Arc<str>>) -> Self {
+        Self { realm: realm.into(), id: id.into() }
+    }
+
+    /// Nobody in particular. All anonymous callers are the same one.
+    pub fn anonymous() -> Self {
+        Self::new("default", "anonymous")
+    }
+}
+
+// === impl CallContext ===
+
+impl CallContext {
+    /// A call of a principal to an agent, in v1.0, with nothing special about it.
+    pub fn new(principal: Principal, agent: Arc<str>) -> Self {
+        Self {
+            principal,
+            agent,
+            version: Version::V1_0,
+            deadline: None,
+            extensions: Vec::new(),
+            idempotency_key: None,
+            last_event: None,
+            traceparent: None,
+        }
+    }
+}
+
+// === impl Request ===
+
+impl Request {
+    /// Reads the parameters of an operation.
+    pub fn decode(operation: Operation, params: &[u8]) -> Result<Self, Error> {
+        use crate::decode::decode_params as read;
+        Ok(match operation {
+            Operation::SendMessage => Self::SendMessage(read(params)?),
+            Operation::SendStreamingMessage => Self::SendStreamingMessage(read(params)?),
+            Operation::GetTask => Self::GetTask(read(params)?),
+            Operation::ListTasks => Self::ListTasks(read(params)?),
+            Operation::CancelTask => Self::CancelTask(read(params)?),
+            Operation::SubscribeToTask => Self::SubscribeToTask(read(params)?),
+            Operation::CreateTaskPushNotificationConfig => {
+                Self::CreateTaskPushNotificationConfig(read(params)?)
+            }
+            Operation::GetTaskPushNotificationConfig => Self::GetTaskPushNotificationConfig(read(params)?),
+            Operation::ListTaskPushNotificationConfigs => {
+                Self::ListTaskPushNotificationConfigs(read(params)?)
+            }
+            Operation::DeleteTaskPushNotificationConfig => {
+                Self::DeleteTaskPushNotificationConfig(read(params)?)
+            }
+            Operation::GetExtendedAgentCard => Self::GetExtendedAgentCard(read(params)?),
+        })
+    }
+
+    /// The operation it is for.
+    pub fn operation(&self) -> Operation {
+        match self {
+            Self::SendMessage(_) => Operation::SendMessage,
+            Self::SendStreamingMessage(_) => Operation::SendStreamingMessage,
+            Self::GetTask(_) => Operation::GetTask,
+            Self::ListTasks(_) => Operation::ListTasks,
+            Self::CancelTask(_) => Operation::CancelTask,
+            Self::SubscribeToTask(_) => Operation::SubscribeToTask,
+            Self::CreateTaskPushNotificationConfig(_) => Operation::CreateTaskPushNotificationConfig,
+            Self::GetTaskPushNotificationConfig(_) => Operation::GetTaskPushNotificationConfig,
+            Self::ListTaskPushNotificationConfigs(_) => Operation::ListTaskPushNotificationConfigs,
+            Self::DeleteTaskPushNotificationConfig(_) => Operation::DeleteTaskPushNotificationConfig,
+            Self::GetExtendedAgentCard(_) => Operation::GetExtendedAgentCard,
+        }
+    }
+
+    /// The routing key that the request names, wherever it stands.
+    pub fn tenant_mut(&mut self) -> &mut String {
+        match self {
+            Self::SendMessage(request) | Self::SendStreamingMessage(request) => &mut request.tenant,
+            Self::GetTask(request) => &mut request.tenant,
+            Self::ListTasks(request) => &mut request.tenant,
+            Self::CancelTask(request) => &mut request.tenant,
+            Self::SubscribeToTask(request) => &mut request.tenant,
+            Self::CreateTaskPushNotificationConfig(request) => &mut request.tenant,
+            Self::GetTaskPushNotificationConfig(request)
+            | Self::DeleteTaskPushNotificationConfig(request) => &mut request.tenant,
+            Self::ListTaskPushNotificationConfigs(request) => &mut request.tenant,
+            Self::GetExtendedAgentCard(request) => &mut request.tenant,
+        }
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    /// Appends the answer's JSON: JSON-RPC's `result` and the body of HTTP+JSON. Streams have none.
+    pub fn write_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self::Sent(sent) => write(out, sent),
+            Self::Task(task) => write(out, task),
+            Self::Tasks(page) => write(out, page),
+            Self::PushConfig(config) => write(out, config),
+            Self::PushConfigs(configs) => write(out, configs),
+            Self::Card(card) => write(out, &**card),
+            Self::Empty | Self::Stream(_) => write(out, &serde_json::Map::new()),
+        }
+    }
+}
+
+fn write<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
+    serde_json::to_writer(out, value).map_err(Error::internal)
+}

@@ -1,0 +1,90 @@
+//! Why a gate refused a call, as a value: which gate, which limit, what is left, when to try again.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::ErrorCode;
+
+/// A refusal, precise enough to act on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// The gate that refused.
+    pub gate: &'static str,
+    /// What sort of refusal it is; decides the status on every binding.
+    pub kind: DeniedKind,
+    /// A stable name for the reason, such as `BUDGET_EXCEEDED`.
+    pub reason: &'static str,
+    /// The limit that was reached.
+    pub limit: Option<String>,
+    /// What the call would have made of it.
+    pub observed: Option<String>,
+    /// What is left.
+    pub remaining: Option<String>,
+    /// When trying again makes sense.
+    pub retry_after: Option<Duration>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// What sort of refusal it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeniedKind {
+    /// Spend or rate: later may be fine.
+    Exhausted,
+    /// Policy or authorisation: not for this caller.
+    Forbidden,
+    /// The chain of calls: not from here.
+    Lineage,
+}
+
+impl DeniedKind {
+    /// The error that callers see.
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::Exhausted => ErrorCode::ResourceExhausted,
+            Self::Forbidden => ErrorCode::PermissionDenied,
+            Self::Lineage => ErrorCode::LineageRefused,
+        }
+    }
+}
+
+impl Denied {
+    /// A refusal by this gate, for this reason.
+    pub fn new(gate: &'static str, kind: DeniedKind, reason: &'static str) -> Self {
+        Self {
+            gate,
+            kind,
+            reason,
+            limit: None,
+            observed: None,
+            remaining: None,
+            retry_after: None,
+            hint: None,
+        }
+    }
+
+    /// The facts for `ErrorInfo.metadata`.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        let optional = [
+            ("limit", &self.limit),
+            ("observed", &self.observed),
+            ("remaining", &self.remaining),
+            ("hint", &self.hint),
+        ];
+        let known = optional.into_iter().filter_map(|(key, value)| Some((key, value.clone()?)));
+        std::iter::once(("gate", self.gate.to_owned())).chain(known).collect()
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "denied by gate `{}`: {}", self.gate, self.reason)?;
+        if let Some(limit) = &self.limit {
+            write!(f, ", limit {limit}")?;
+        }
+        if let Some(remaining) = &self.remaining {
+            write!(f, ", {remaining} left")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! Identifiers. Each kind is its own type, so that a task id cannot stand where a context id belongs.
+//!
+//! Ids that we make are UUIDv7: time-ordered, which keeps store pages warm. Ids that others make are opaque
+//! text. Cloning one is a reference count, since every event of a task carries the same two.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// A fresh UUIDv7.
+            pub fn generate() -> Self {
+                Self(Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut Uuid::encode_buffer())))
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// Whether there is no id: proto3 cannot tell an empty string from an absent one.
+            pub fn is_empty(&self) -> bool {
+                self.0.is_empty()
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(Arc::from(text))
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(Arc::from(text))
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+id! {
+    /// Names a task. Made by the server that runs it, never by a client.
+    TaskId
+}
+id! {
+    /// Groups related tasks and messages into one conversation.
+    ContextId
+}
+id! {
+    /// Names a message. Made by whoever sends it; not a key for de-duplication.
+    MessageId
+}
+id! {
+    /// Names an artifact within its task.
+    ArtifactId
+}
+id! {
+    /// Names a push notification configuration within its task.
+    PushConfigId
+}
+
+/// For id fields of implicit presence: `null` and `""` on input both mean unset.
+pub(crate) fn empty_as_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + std::borrow::Borrow<str>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.filter(|id| !id.borrow().is_empty()))
+}

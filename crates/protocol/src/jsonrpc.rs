@@ -1,0 +1,196 @@
+//! The JSON-RPC 2.0 envelope around a call and its answer.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, ErrorCode};
+
+/// A request, its parameters not yet read.
+#[derive(Debug)]
+pub struct Envelope<'a> {
+    /// Echoed in the answer, as it was written.
+    pub id: RequestId<'a>,
+    /// The name of the operation.
+    pub method: Cow<'a, str>,
+    /// The parameters, if there are any.
+    pub params: Option<&'a RawValue>,
+}
+
+/// The id of a request: the JSON text of a string or a number, or `null` if none could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId<'a>(Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow, default)]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct ErrorObject<'a> {
+    code: i32,
+    message: &'a str,
+    data: crate::error::Details<'a>,
+}
+
+// === impl RequestId ===
+
+impl RequestId<'_> {
+    /// The id of an answer to a request whose own could not be read.
+    pub const NULL: RequestId<'static> = RequestId(Cow::Borrowed("null"));
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The same id, independent of the request's bytes.
+    pub fn into_owned(self) -> RequestId<'static> {
+        RequestId(Cow::Owned(self.0.into_owned()))
+    }
+}
+
+// === impl Envelope ===
+
+impl<'a> Envelope<'a> {
+    /// Reads an envelope. On failure the id comes along, so that the answer can still carry it.
+    pub fn decode(body: &'a [u8]) -> Result<Self, (RequestId<'static>, Error)> {
+        let wire: Wire<'a> =
+            serde_json::from_slice(body).map_err(|error| (RequestId::NULL, refuse(&error)))?;
+        let id = wire.id.and_then(read_id);
+        let invalid = |what: &'static str| {
+            let id = id.clone().map_or(RequestId::NULL, RequestId::into_owned);
+            (id, Error::with_message(ErrorCode::InvalidRequest, what))
+        };
+        if wire.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
+            return Err(invalid("Request payload validation error: `jsonrpc` must be \"2.0\""));
+        }
+        let Some(method) =
+            wire.method.and_then(|raw| serde_json::from_str(raw.get()).ok()).map(|Text(text)| text)
+        else {
+            return Err(invalid("Request payload validation error: `method` must be a string"));
+        };
+        if let Some(params) = wire.params
+            && !params.get().starts_with('{')
+        {
+            return Err((
+                id.map_or(RequestId::NULL, RequestId::into_owned),
+                Error::invalid_field("params", "expected an object"),
+            ));
+        }
+        let Some(id) = id else {
+            return Err(invalid("Request payload validation error: `id` must be a string or a number"));
+        };
+        Ok(Self { id, method, params: wire.params })
+    }
+
+    /// The parameters; an empty object if there are none.
+    pub fn params(&self) -> &'a [u8] {
+        self.params.map_or(b"{}".as_slice(), |raw| raw.get().as_bytes())
+    }
+}
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn read_id(raw: &RawValue) -> Option<RequestId<'_>> {
+    let text = raw.get();
+    let allowed = text.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
+    (allowed && text.len() <= MAX_ID_BYTES).then_some(RequestId(Cow::Borrowed(text)))
+}
+
+/// An id is repeated in every event of a stream, so it may not be of any size.
+const MAX_ID_BYTES: usize = 1024;
+
+fn refuse(error: &serde_json::Error) -> Error {
+    if error.is_data() {
+        Error::with_message(
+            ErrorCode::InvalidRequest,
+            "Request payload validation error: expected one request object",
+        )
+    } else {
+        Error::with_message(ErrorCode::ParseError, format!("Invalid JSON payload: {error}"))
+    }
+}
+
+// === answers ===
+
+/// What stands before a result.
+pub fn write_result_head(out: &mut Vec<u8>, id: &RequestId<'_>) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_str().as_bytes());
+    out.extend_from_slice(br#","result":"#);
+}
+
+/// A whole answer that says what failed.
+pub fn write_error(out: &mut Vec<u8>, id: &RequestId<'_>, error: &Error) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_str().as_bytes());
+    out.extend_from_slice(br#","error":"#);
+    let object =
+        ErrorObject { code: error.code().row().jsonrpc, message: error.message(), data: error.details() };
+    // Writing strings and numbers into memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, &object);
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fails(body: &str) -> (String, ErrorCode) {
+        let (id, error) = Envelope::decode(body.as_bytes()).unwrap_err();
+        (id.as_str().to_owned(), error.code())
+    }
+
+    #[test]
+    fn keeps_the_id_as_it_was_written() {
+        for id in ["1", "\"r1\"", "-7", "1.0"] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"GetTask","params":{{"id":"t"}}}}"#);
+            let envelope = Envelope::decode(body.as_bytes()).unwrap();
+            assert_eq!((envelope.id.as_str(), &*envelope.method), (id, "GetTask"));
+            assert_eq!(envelope.params(), br#"{"id":"t"}"#);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_request() {
+        assert_eq!(fails("{"), ("null".into(), ErrorCode::ParseError));
+        assert_eq!(fails("[]"), ("null".into(), ErrorCode::InvalidRequest));
+        assert_eq!(fails("7"), ("null".into(), ErrorCode::InvalidRequest));
+        assert_eq!(fails("{}"), ("null".into(), ErrorCode::InvalidRequest));
+        assert_eq!(
+            fails(r#"{"jsonrpc":"1.0","id":3,"method":"x"}"#),
+            ("3".into(), ErrorCode::InvalidRequest)
+        );
+        assert_eq!(fails(r#"{"jsonrpc":"2.0","id":3,"method":7}"#), ("3".into(), ErrorCode::InvalidRequest));
+        assert_eq!(fails(r#"{"jsonrpc":"2.0","method":"x"}"#), ("null".into(), ErrorCode::InvalidRequest));
+        assert_eq!(
+            fails(r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#),
+            ("null".into(), ErrorCode::InvalidRequest)
+        );
+        assert_eq!(
+            fails(r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[]}"#),
+            ("3".into(), ErrorCode::InvalidParams)
+        );
+    }
+
+    #[test]
+    fn errors_carry_code_and_reason() {
+        let mut out = Vec::new();
+        write_error(&mut out, &RequestId::NULL, &Error::new(ErrorCode::TaskNotFound));
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            text,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Task not found","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org"}]}}"#
+        );
+    }
+}

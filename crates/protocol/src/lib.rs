@@ -1,0 +1,50 @@
+//! The A2A protocol, version 1.0, as Rust types: no tokio, no I/O.
+//!
+//! Everything that other crates name in their signatures lives here. Where to look:
+//!
+//! | file | holds |
+//! |---|---|
+//! | `operation` | the eleven operations and the table of their names on every binding |
+//! | `error`, `denied` | failures and refusals, and the table of how they look on every binding |
+//! | `call` | [`Call`], [`Reply`] and the central trait, [`Endpoint`] |
+//! | `task`, `message`, `event`, `push`, `request`, `card`, `security` | the messages of the protocol |
+//! | `validate`, `decode` | what a request must hold, and how mistakes are explained |
+//! | `jsonrpc`, `version` | the JSON-RPC envelope; version and extension negotiation |
+//! | `json`, `id`, `time` | user JSON kept token for token; ids; timestamps |
+
+mod call;
+mod card;
+mod decode;
+mod denied;
+mod error;
+mod event;
+mod id;
+mod json;
+pub mod jsonrpc;
+mod message;
+mod operation;
+mod push;
+mod request;
+mod security;
+mod task;
+mod time;
+mod validate;
+mod version;
+
+pub use call::*;
+pub use card::*;
+pub use decode::{decode_params, decode_reply};
+pub use denied::{Denied, DeniedKind};
+pub use error::*;
+pub use event::*;
+pub use id::{ArtifactId, ContextId, MessageId, PushConfigId, TaskId};
+pub use json::{Json, JsonError, JsonObject, MAX_DEPTH};
+pub use message::*;
+pub use operation::*;
+pub use push::*;
+pub use request::*;
+pub use security::*;
+pub use task::*;
+pub use time::{InvalidTimestamp, Timestamp};
+pub use validate::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, RequestLimits, check_input_modes, media_type_matches};
+pub use version::*;

@@ -1,0 +1,342 @@
+//! Tasks: the unit of work, its states, and how a task is folded from its events.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{Deserializer, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ContextId, TaskId, empty_as_none};
+use crate::json::{JsonObject, is_default, null_as_default};
+use crate::message::{Artifact, Message};
+use crate::time::Timestamp;
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TaskState {
+    /// Unset, or a name that this version does not know.
+    #[default]
+    Unspecified,
+    /// Accepted, not yet started.
+    Submitted,
+    /// Being worked on.
+    Working,
+    /// Done. Terminal.
+    Completed,
+    /// Gone wrong. Terminal.
+    Failed,
+    /// Stopped on request. Terminal.
+    Canceled,
+    /// Waits for the client to say more.
+    InputRequired,
+    /// Refused by the agent. Terminal.
+    Rejected,
+    /// Waits for the client to authenticate.
+    AuthRequired,
+}
+
+/// The state of a task at a point in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskStatus {
+    /// Where the task stands.
+    pub state: TaskState,
+    /// Progress, a question, or the reason of a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<Timestamp>,
+}
+
+/// A unit of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    /// Made by the server.
+    pub id: TaskId,
+    /// The conversation it belongs to; always there on tasks of ours.
+    #[serde(alias = "context_id", default, deserialize_with = "empty_as_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_id: Option<ContextId>,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// What it has produced.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    pub artifacts: Vec<Artifact>,
+    /// What was said, oldest first; the current `status.message` is not in it yet.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    pub history: Vec<Message>,
+    /// Extension data, keyed by extension URI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<JsonObject>,
+}
+
+/// A task as one caller asked to see it. Sharing the task makes a read cost no copy.
+#[derive(Clone, Debug)]
+pub struct TaskView {
+    /// The task itself.
+    pub task: Arc<Task>,
+    /// At most this many of the most recent messages; `None` shows all.
+    pub history_length: Option<usize>,
+    /// What happens to `artifacts`.
+    pub artifacts: Artifacts,
+}
+
+/// How the artifacts of a task are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Artifacts {
+    /// Written when there are any.
+    Shown,
+    /// The key is absent.
+    Hidden,
+}
+
+// === impl TaskState ===
+
+/// Every state with its wire name, in the order of the protocol's enum numbers.
+const STATES: [(TaskState, &str); 9] = [
+    (TaskState::Unspecified, "TASK_STATE_UNSPECIFIED"),
+    (TaskState::Submitted, "TASK_STATE_SUBMITTED"),
+    (TaskState::Working, "TASK_STATE_WORKING"),
+    (TaskState::Completed, "TASK_STATE_COMPLETED"),
+    (TaskState::Failed, "TASK_STATE_FAILED"),
+    (TaskState::Canceled, "TASK_STATE_CANCELED"),
+    (TaskState::InputRequired, "TASK_STATE_INPUT_REQUIRED"),
+    (TaskState::Rejected, "TASK_STATE_REJECTED"),
+    (TaskState::AuthRequired, "TASK_STATE_AUTH_REQUIRED"),
+];
+
+impl TaskState {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        STATES[self as usize].1
+    }
+
+    /// The state with this wire name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        STATES.iter().find(|(_, known)| *known == name).map(|(state, _)| *state)
+    }
+
+    /// The state with this enum number.
+    pub fn from_number(number: u64) -> Option<Self> {
+        STATES.get(usize::try_from(number).ok()?).map(|(state, _)| *state)
+    }
+
+    /// Nothing follows a terminal state.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
+    }
+
+    /// The agent waits for somebody.
+    pub fn is_interrupted(self) -> bool {
+        matches!(self, Self::InputRequired | Self::AuthRequired)
+    }
+
+    /// Whether a task in this state may go to `next`.
+    pub fn may_become(self, next: Self) -> bool {
+        match next {
+            Self::Unspecified => false,
+            Self::Submitted => matches!(self, Self::Unspecified | Self::Submitted),
+            _ => !self.is_terminal(),
+        }
+    }
+}
+
+impl Serialize for TaskState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// A name we do not know reads as unspecified, so that one new state does not spoil a whole payload.
+impl<'de> Deserialize<'de> for TaskState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct StateVisitor;
+        impl Visitor<'_> for StateVisitor {
+            type Value = TaskState;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a task state such as TASK_STATE_WORKING")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<TaskState, E> {
+                Ok(TaskState::from_name(name).unwrap_or_default())
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<TaskState, E> {
+                Ok(TaskState::from_number(number).unwrap_or_default())
+            }
+        }
+        deserializer.deserialize_any(StateVisitor)
+    }
+}
+
+// === impl TaskStatus ===
+
+impl TaskStatus {
+    /// A status as of now.
+    pub fn now(state: TaskState, message: Option<Message>) -> Self {
+        Self { state, message, timestamp: Some(Timestamp::now()) }
+    }
+}
+
+// === impl Task ===
+
+impl Task {
+    /// A task that has just been accepted.
+    pub fn submitted(id: TaskId, context_id: ContextId, message: Message) -> Self {
+        Self {
+            id,
+            context_id: Some(context_id),
+            status: TaskStatus::now(TaskState::Submitted, None),
+            artifacts: Vec::new(),
+            history: vec![message],
+            metadata: None,
+        }
+    }
+
+    /// Folds a status update in. The message it supersedes becomes history.
+    pub fn apply_status(&mut self, status: TaskStatus, metadata: Option<&JsonObject>) {
+        let superseded = std::mem::replace(&mut self.status, status);
+        self.history.extend(superseded.message);
+        if let Some(metadata) = metadata {
+            self.metadata = Some(match &self.metadata {
+                Some(known) => known.merged(metadata),
+                None => metadata.clone(),
+            });
+        }
+    }
+
+    /// Folds an artifact update in: appends to the artifact of that id, or puts it in its place.
+    pub fn apply_artifact(&mut self, artifact: Artifact, append: bool) {
+        let known = self.artifacts.iter_mut().rev().find(|known| known.artifact_id == artifact.artifact_id);
+        match known {
+            Some(known) if append => known.parts.extend(artifact.parts),
+            Some(known) => *known = artifact,
+            None => self.artifacts.push(artifact),
+        }
+    }
+}
+
+// === impl TaskView ===
+
+impl TaskView {
+    /// The whole task.
+    pub fn whole(task: Arc<Task>) -> Self {
+        Self { task, history_length: None, artifacts: Artifacts::Shown }
+    }
+
+    /// The most recent messages, as many as were asked for.
+    pub fn history(&self) -> &[Message] {
+        let history = self.task.history.as_slice();
+        match self.history_length {
+            Some(length) => &history[history.len().saturating_sub(length)..],
+            None => history,
+        }
+    }
+
+    /// A task of one's own with just what is shown.
+    pub fn into_task(self) -> Task {
+        let history = self.history_length.map(|_| self.history().to_vec());
+        let mut task = Arc::unwrap_or_clone(self.task);
+        if let Some(history) = history {
+            task.history = history;
+        }
+        if self.artifacts == Artifacts::Hidden {
+            task.artifacts = Vec::new();
+        }
+        task
+    }
+}
+
+impl Serialize for TaskView {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let task = &*self.task;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &task.id)?;
+        if let Some(context_id) = &task.context_id {
+            map.serialize_entry("contextId", context_id)?;
+        }
+        map.serialize_entry("status", &task.status)?;
+        if self.artifacts == Artifacts::Shown && !task.artifacts.is_empty() {
+            map.serialize_entry("artifacts", &task.artifacts)?;
+        }
+        let history = self.history();
+        if !history.is_empty() {
+            map.serialize_entry("history", history)?;
+        }
+        if let Some(metadata) = &task.metadata {
+            map.serialize_entry("metadata", metadata)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Part;
+
+    fn task() -> Task {
+        Task::submitted(TaskId::from("t"), ContextId::from("c"), Message::user("hi"))
+    }
+
+    #[test]
+    fn superseded_messages_become_history() {
+        let mut task = task();
+        task.apply_status(TaskStatus::now(TaskState::Working, Some(Message::agent("one"))), None);
+        task.apply_status(TaskStatus::now(TaskState::Completed, Some(Message::agent("two"))), None);
+        let said: Vec<_> = task.history.iter().map(|message| message.text().into_owned()).collect();
+        assert_eq!(said, ["hi", "one"]);
+        assert_eq!(task.status.message.unwrap().text(), "two");
+    }
+
+    #[test]
+    fn artifacts_append_or_replace() {
+        let mut task = task();
+        let chunk = |text: &str| Artifact::new("a", vec![Part::text(text)]);
+        task.apply_artifact(chunk("1"), true);
+        task.apply_artifact(chunk("2"), true);
+        assert_eq!(task.artifacts[0].parts.len(), 2);
+        task.apply_artifact(chunk("3"), false);
+        assert_eq!(task.artifacts, [chunk("3")]);
+    }
+
+    #[test]
+    fn metadata_of_updates_is_merged_by_key() {
+        let mut task = task();
+        let object = |text: &str| JsonObject::parse(text).unwrap();
+        task.apply_status(TaskStatus::now(TaskState::Working, None), Some(&object(r#"{"b":1,"a":1.0}"#)));
+        task.apply_status(TaskStatus::now(TaskState::Working, None), Some(&object(r#"{"b":2}"#)));
+        assert_eq!(task.metadata.unwrap().as_str(), r#"{"b":2,"a":1.0}"#);
+    }
+
+    #[test]
+    fn terminal_states_are_final() {
+        for (from, _) in STATES {
+            for (to, _) in STATES {
+                if from.is_terminal() {
+                    assert!(!from.may_become(to), "{from:?} -> {to:?}");
+                }
+            }
+        }
+        assert!(TaskState::InputRequired.may_become(TaskState::Working));
+        assert!(!TaskState::Working.may_become(TaskState::Submitted));
+    }
+
+    #[test]
+    fn a_view_shows_only_what_was_asked_for() {
+        let mut task = task();
+        task.history.push(Message::agent("again"));
+        task.apply_artifact(Artifact::new("a", vec![Part::text("x")]), false);
+        let mut view = TaskView::whole(Arc::new(task));
+        assert_eq!(serde_json::to_string(&view).unwrap(), serde_json::to_string(&*view.task).unwrap());
+        view.history_length = Some(1);
+        view.artifacts = Artifacts::Hidden;
+        let shown = view.clone().into_task();
+        assert_eq!(serde_json::to_string(&view).unwrap(), serde_json::to_string(&shown).unwrap());
+        assert_eq!(shown.history.len(), 1);
+        assert!(shown.artifacts.is_empty());
+    }
+}

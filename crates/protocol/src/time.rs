@@ -1,0 +1,107 @@
+//! Points in time as ProtoJSON writes them: UTC, `Z`, and a fraction of 0, 3, 6 or 9 digits.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::fmt::StdFmtWrite;
+use jiff::fmt::temporal::DateTimePrinter;
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+
+/// A point in time, to the nanosecond.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(jiff::Timestamp);
+
+/// Why a text is not a timestamp.
+#[derive(Debug, thiserror::Error)]
+#[error("expected an ISO 8601 timestamp such as 2026-01-02T03:04:05.678Z")]
+pub struct InvalidTimestamp;
+
+impl Timestamp {
+    /// The current time, in whole milliseconds.
+    pub fn now() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// From milliseconds since the Unix epoch, held within the years that can be written.
+    pub fn from_millis(millis: i64) -> Self {
+        let clamped = if millis < 0 { jiff::Timestamp::UNIX_EPOCH } else { jiff::Timestamp::MAX };
+        Self(jiff::Timestamp::from_millisecond(millis).unwrap_or(clamped))
+    }
+
+    /// Milliseconds since the Unix epoch, rounded down.
+    pub fn as_millis(self) -> i64 {
+        self.0.as_millisecond()
+    }
+
+    /// Nanoseconds since the Unix epoch.
+    pub fn as_nanos(self) -> i128 {
+        self.0.as_nanosecond()
+    }
+
+    /// Reads ISO 8601. An offset is accepted and normalized to UTC.
+    pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
+        text.parse().map(Self).map_err(|_| InvalidTimestamp)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = match self.0.subsec_nanosecond() {
+            nanos if nanos % 1_000_000 == 0 => 3,
+            nanos if nanos % 1_000 == 0 => 6,
+            _ => 9,
+        };
+        let printer = DateTimePrinter::new().precision(Some(digits));
+        printer.print_timestamp(&self.0, StdFmtWrite(f)).map_err(|_| fmt::Error)
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl serde::de::Visitor<'_> for Text {
+            type Value = Timestamp;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an ISO 8601 timestamp")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
+                Timestamp::parse(text).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_utc_with_milliseconds() {
+        assert_eq!(Timestamp::from_millis(1_767_323_045_670).to_string(), "2026-01-02T03:04:05.670Z");
+        assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn normalizes_offsets_and_keeps_nanoseconds() {
+        let parsed = Timestamp::parse("2026-01-02T05:04:05.123456789+02:00").unwrap();
+        assert_eq!(parsed.to_string(), "2026-01-02T03:04:05.123456789Z");
+        assert!(Timestamp::parse("yesterday").is_err());
+    }
+}
