@@ -1,1 +1,97 @@
-//! scaffold
+//! The journal: every task is an append-only sequence of events numbered from 1, and the task is their fold.
+//!
+//! The rule that gives everything else: **an event is committed before it is visible.** Nobody is ever shown
+//! what a crash could unsay. A [`Batch`] commits as a whole or not at all.
+//!
+//! Everything is keyed by its [`Scope`]: realm, owner and agent. A task of another scope does not exist.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `record` | what is written and read: scopes, batches, snapshots, pages |
+//! | `error` | what can go wrong |
+//! | `limits` | how much is kept, and for how long |
+//! | `memory/` | the store that lives in this process |
+
+mod error;
+mod limits;
+mod memory;
+mod record;
+
+pub use error::StoreError;
+pub use limits::{Retention, StoreLimits, TaskLimits};
+pub use memory::MemoryStore;
+pub use record::{Admission, Appended, Batch, Change, ListQuery, Page, PageToken, Read, Scope, Snapshot};
+
+use chancery_protocol::{TaskId, Timestamp};
+
+/// Where tasks are kept.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Store {
+    /// In this process: gone when it ends.
+    Memory(MemoryStore),
+}
+
+impl Store {
+    /// Opens the store that a URL names: `memory:`.
+    pub fn open(url: &str, limits: StoreLimits) -> Result<Self, StoreError> {
+        match url {
+            "memory:" | "memory" => Ok(Self::Memory(MemoryStore::new(limits))),
+            _ => Err(StoreError::UnknownUrl { url: url.to_owned() }),
+        }
+    }
+
+    /// A store in memory with the default limits.
+    pub fn memory() -> Self {
+        Self::Memory(MemoryStore::new(StoreLimits::default()))
+    }
+
+    /// Commits a batch to a task, which its first event creates if it is [`Change::Created`].
+    pub async fn append(&self, scope: &Scope, task: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
+        match self {
+            Self::Memory(store) => store.append(scope, task, batch),
+        }
+    }
+
+    /// The events of a task that come after a number, oldest first, as many as fit.
+    pub async fn read(
+        &self,
+        scope: &Scope,
+        task: &TaskId,
+        after: u64,
+        max: usize,
+    ) -> Result<Read, StoreError> {
+        match self {
+            Self::Memory(store) => store.read(scope, task, after, max),
+        }
+    }
+
+    /// The task as it stands.
+    pub async fn snapshot(&self, scope: &Scope, task: &TaskId) -> Result<Snapshot, StoreError> {
+        match self {
+            Self::Memory(store) => store.snapshot(scope, task),
+        }
+    }
+
+    /// A page of the tasks of a scope.
+    pub async fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
+        match self {
+            Self::Memory(store) => store.list(scope, query),
+        }
+    }
+
+    /// Which task an idempotency key belongs to, if it has been used. Another request body under the same key
+    /// is an error.
+    pub async fn admitted(&self, scope: &Scope, admission: &Admission) -> Result<Option<TaskId>, StoreError> {
+        match self {
+            Self::Memory(store) => store.admitted(scope, admission),
+        }
+    }
+
+    /// Compacts and forgets what has outlived its time. Cheap to call often.
+    pub async fn sweep(&self, now: Timestamp) {
+        match self {
+            Self::Memory(store) => store.sweep(now),
+        }
+    }
+}

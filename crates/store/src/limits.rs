@@ -1,0 +1,56 @@
+//! How much is kept, and for how long. Nothing here is unlimited.
+
+use std::time::Duration;
+
+/// All limits of a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreLimits {
+    /// What one task may hold.
+    pub task: TaskLimits,
+    /// What is kept of tasks that have ended. An active task is never forgotten.
+    pub retention: Retention,
+}
+
+/// What one task may hold. The status that ends a task always fits.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskLimits {
+    /// Events.
+    pub events: usize,
+    /// Artifacts.
+    pub artifacts: usize,
+    /// Bytes of events.
+    pub bytes: usize,
+}
+
+/// What is kept of tasks that have ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// How long its events can be replayed one by one; then only the task itself is kept.
+    pub events: Duration,
+    /// How long the task itself is kept.
+    pub tasks: Duration,
+    /// How many are kept at most; the oldest go first.
+    pub max_tasks: usize,
+    /// How long an idempotency key is remembered.
+    pub admissions: Duration,
+    /// How many idempotency keys are remembered at most.
+    pub max_admissions: usize,
+}
+
+impl Default for TaskLimits {
+    fn default() -> Self {
+        Self { events: 100_000, artifacts: 1_000, bytes: 64 << 20 }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            events: Duration::from_secs(10 * 60),
+            tasks: Duration::from_secs(24 * 60 * 60),
+            max_tasks: 25_000,
+            admissions: Duration::from_secs(24 * 60 * 60),
+            max_admissions: 100_000,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Idempotency keys that have been used.
+
+use std::collections::{HashMap, VecDeque};
+
+use chancery_protocol::{TaskId, Timestamp};
+
+use crate::error::StoreError;
+use crate::limits::Retention;
+use crate::record::{Admission, Scope};
+
+#[derive(Debug, Default)]
+pub(super) struct Admissions {
+    used: HashMap<(Scope, String), Used>,
+    /// Oldest first.
+    order: VecDeque<(i64, Scope, String)>,
+}
+
+#[derive(Debug)]
+struct Used {
+    digest: [u8; 32],
+    task: TaskId,
+}
+
+impl Admissions {
+    pub(super) fn find(&self, scope: &Scope, admission: &Admission) -> Result<Option<TaskId>, StoreError> {
+        match self.used.get(&(scope.clone(), admission.key.clone())) {
+            None => Ok(None),
+            Some(used) if used.digest == admission.digest => Ok(Some(used.task.clone())),
+            Some(_) => Err(StoreError::KeyReused),
+        }
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        scope: Scope,
+        admission: Admission,
+        task: TaskId,
+        now: Timestamp,
+        retention: &Retention,
+    ) {
+        self.order.push_back((now.as_millis(), scope.clone(), admission.key.clone()));
+        self.used.insert((scope, admission.key), Used { digest: admission.digest, task });
+        self.forget(now, retention);
+    }
+
+    pub(super) fn forget(&mut self, now: Timestamp, retention: &Retention) {
+        let limit = i64::try_from(retention.admissions.as_millis()).unwrap_or(i64::MAX);
+        while let Some((at, ..)) = self.order.front() {
+            let expired = now.as_millis().saturating_sub(*at) >= limit;
+            if !expired && self.order.len() <= retention.max_admissions {
+                return;
+            }
+            if let Some((_, scope, key)) = self.order.pop_front() {
+                self.used.remove(&(scope, key));
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The store that lives in this process. It commits inline under a lock; there is no thread.
+//!
+//! A scope has a table of its tasks and their order; a task has a journal. A change of status takes the lock
+//! of the table and then that of the journal, since it moves the task in the order; an artifact chunk takes
+//! only that of the journal, so streams do not wait for each other.
+
+mod admission;
+mod journal;
+mod retention;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chancery_protocol::{TaskId, Timestamp};
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::StoreError;
+use crate::limits::StoreLimits;
+use crate::record::{Admission, Appended, Batch, Change, ListQuery, Page, Read, Scope, Snapshot};
+use admission::Admissions;
+use journal::Journal;
+use retention::{Ended, EndedTasks};
+use table::Table;
+
+/// Tasks in memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    limits: StoreLimits,
+    scopes: RwLock<HashMap<Scope, Arc<ScopeTasks>>>,
+    ended: Mutex<EndedTasks>,
+    admissions: Mutex<Admissions>,
+}
+
+/// The tasks of one scope.
+type ScopeTasks = Mutex<Table>;
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(limits: StoreLimits) -> Self {
+        Self { limits, scopes: RwLock::default(), ended: Mutex::default(), admissions: Mutex::default() }
+    }
+
+    pub(crate) fn append(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        mut batch: Batch,
+    ) -> Result<Appended, StoreError> {
+        let Some(admission) = batch.admission.take() else { return self.commit(scope, id, batch) };
+        // The lock is held across the commit, so that of two equal requests exactly one commits.
+        let mut admissions = self.admissions.lock();
+        if let Some(task) = admissions.find(scope, &admission)? {
+            return Err(StoreError::Duplicate { task });
+        }
+        let appended = self.commit(scope, id, batch)?;
+        admissions.insert(scope.clone(), admission, id.clone(), Timestamp::now(), &self.limits.retention);
+        Ok(appended)
+    }
+
+    pub(crate) fn read(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        after: u64,
+        max: usize,
+    ) -> Result<Read, StoreError> {
+        Ok(self.journal(scope, id)?.lock().read(after, max))
+    }
+
+    pub(crate) fn snapshot(&self, scope: &Scope, id: &TaskId) -> Result<Snapshot, StoreError> {
+        Ok(self.journal(scope, id)?.lock().snapshot())
+    }
+
+    pub(crate) fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
+        match self.scopes.read().get(scope).cloned() {
+            Some(tasks) => Ok(tasks.lock().list(query)),
+            None => Ok(Page { tasks: Vec::new(), next: None, total: 0 }),
+        }
+    }
+
+    pub(crate) fn admitted(
+        &self,
+        scope: &Scope,
+        admission: &Admission,
+    ) -> Result<Option<TaskId>, StoreError> {
+        self.admissions.lock().find(scope, admission)
+    }
+
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        self.admissions.lock().forget(now, &self.limits.retention);
+        while self.sweep_some(now) {}
+        self.scopes.write().retain(|_, tasks| Arc::strong_count(tasks) > 1 || !tasks.lock().is_empty());
+    }
+
+    fn commit(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
+        if batch.changes().all(|change| matches!(change, Change::Artifact { .. })) {
+            return self.journal(scope, id)?.lock().append(id, batch, &self.limits.task);
+        }
+        let created = matches!(batch.changes().next(), Some(Change::Created(_)));
+        let tasks = if created { self.tasks_of(scope) } else { self.known_tasks_of(scope, id)? };
+        let appended = tasks.lock().append(id, batch, &self.limits.task)?;
+        if appended.task.status.state.is_terminal() {
+            let at = appended.task.status.timestamp.map_or(0, Timestamp::as_millis);
+            self.ended.lock().push(Ended { at, tasks, id: id.clone() });
+            self.sweep_some(Timestamp::now());
+        }
+        Ok(appended)
+    }
+
+    /// Compacts and forgets a few tasks. Each task that ends pays for the ones that are due, so memory stays
+    /// flat without a thread. Says whether there may be more to do.
+    fn sweep_some(&self, now: Timestamp) -> bool {
+        let due = self.ended.lock().due(now, &self.limits.retention);
+        for ended in &due.compact {
+            ended.tasks.lock().compact(&ended.id);
+        }
+        for ended in &due.forget {
+            ended.tasks.lock().remove(&ended.id);
+        }
+        due.more
+    }
+
+    fn journal(&self, scope: &Scope, id: &TaskId) -> Result<Arc<Mutex<Journal>>, StoreError> {
+        let tasks = self.known_tasks_of(scope, id)?;
+        let journal = tasks.lock().journal(id);
+        journal.ok_or_else(|| StoreError::NotFound { id: id.clone() })
+    }
+
+    fn known_tasks_of(&self, scope: &Scope, id: &TaskId) -> Result<Arc<ScopeTasks>, StoreError> {
+        self.scopes.read().get(scope).cloned().ok_or_else(|| StoreError::NotFound { id: id.clone() })
+    }
+
+    fn tasks_of(&self, scope: &Scope) -> Arc<ScopeTasks> {
+        if let Some(tasks) = self.scopes.read().get(scope) {
+            return tasks.clone();
+        }
+        self.scopes.write().entry(scope.clone()).or_default().clone()
+    }
+}

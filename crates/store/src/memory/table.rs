@@ -1,0 +1,108 @@
+//! The tasks of one scope, and the order in which they are listed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use chancery_protocol::{ContextId, Task, TaskId, TaskState, Timestamp};
+use parking_lot::Mutex;
+
+use super::journal::Journal;
+use crate::error::StoreError;
+use crate::limits::TaskLimits;
+use crate::record::{Appended, Batch, Change, ListQuery, Page, PageToken};
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    tasks: HashMap<TaskId, Arc<Mutex<Journal>>>,
+    /// Oldest status first; lists walk it backwards.
+    order: BTreeMap<PageToken, Row>,
+}
+
+/// What filters look at.
+#[derive(Debug)]
+struct Row {
+    state: TaskState,
+    context_id: Option<ContextId>,
+}
+
+impl Table {
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    pub(super) fn journal(&self, id: &TaskId) -> Option<Arc<Mutex<Journal>>> {
+        self.tasks.get(id).cloned()
+    }
+
+    pub(super) fn append(
+        &mut self,
+        id: &TaskId,
+        batch: Batch,
+        limits: &TaskLimits,
+    ) -> Result<Appended, StoreError> {
+        let creates = matches!(batch.changes().next(), Some(Change::Created(_)));
+        match self.tasks.get(id) {
+            Some(journal) => {
+                let mut journal = journal.lock();
+                let before = place(journal.task());
+                let appended = journal.append(id, batch, limits)?;
+                drop(journal);
+                self.order.remove(&before);
+                self.rank(&appended.task);
+                Ok(appended)
+            }
+            None if creates => {
+                let (journal, appended) = Journal::create(id, batch, limits)?;
+                self.tasks.insert(id.clone(), Arc::new(Mutex::new(journal)));
+                self.rank(&appended.task);
+                Ok(appended)
+            }
+            None => Err(StoreError::NotFound { id: id.clone() }),
+        }
+    }
+
+    pub(super) fn list(&self, query: &ListQuery) -> Page {
+        let since = query.since.map(Timestamp::as_nanos);
+        let matches = |(token, row): &(&PageToken, &Row)| {
+            query.state.is_none_or(|state| state == row.state)
+                && query.context_id.as_ref().is_none_or(|id| row.context_id.as_ref() == Some(id))
+                && since.is_none_or(|since| i128::from(token.millis) * 1_000_000 >= since)
+        };
+        let unfiltered = query.state.is_none() && query.context_id.is_none() && since.is_none();
+        let total = if unfiltered { self.order.len() } else { self.order.iter().filter(matches).count() };
+        let end = query.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.order.range((Bound::Unbounded, end)).rev().filter(matches);
+        let tokens: Vec<_> = rest.by_ref().take(query.limit).map(|(token, _)| token).collect();
+        let more = rest.next().is_some();
+        Page {
+            tasks: tokens
+                .iter()
+                .filter_map(|token| Some(self.tasks.get(&token.id)?.lock().task().clone()))
+                .collect(),
+            next: tokens.last().filter(|_| more).map(|token| (*token).clone()),
+            total,
+        }
+    }
+
+    pub(super) fn compact(&mut self, id: &TaskId) {
+        if let Some(journal) = self.tasks.get(id) {
+            journal.lock().compact();
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: &TaskId) {
+        if let Some(journal) = self.tasks.remove(id) {
+            self.order.remove(&place(journal.lock().task()));
+        }
+    }
+
+    fn rank(&mut self, task: &Task) {
+        let row = Row { state: task.status.state, context_id: task.context_id.clone() };
+        self.order.insert(place(task), row);
+    }
+}
+
+fn place(task: &Task) -> PageToken {
+    PageToken { millis: task.status.timestamp.map_or(0, Timestamp::as_millis), id: task.id.clone() }
+}
