@@ -46,5 +46,7 @@ pub use request::*;
 pub use security::*;
 pub use task::*;
 pub use time::{InvalidTimestamp, Timestamp};
-pub use validate::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, RequestLimits, check_input_modes, media_type_matches};
+pub use validate::{
+    DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, RequestLimits, check_input_modes, is_absolute_url, media_type_matches,
+};
 pub use version::*;

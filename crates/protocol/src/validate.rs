@@ -148,7 +148,7 @@ fn validate_history_length(length: Option<i32>, field: &str) -> Result<(), Error
 }
 
 /// A scheme, a colon, and something after it, with nothing in it that a URL cannot have.
-fn is_absolute_url(url: &str) -> bool {
+pub fn is_absolute_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once(':') else { return false };
     let scheme_is_valid = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));

@@ -1,1 +1,55 @@
-//! scaffold
+//! Write and serve A2A agents.
+//!
+//! An agent with state, served over JSON-RPC and HTTP+JSON, in fifteen lines:
+//!
+//! ```no_run
+//! use chancery_sdk::{Agent, AgentSpec, Failure, Outcome, ServeError, Turn, serve};
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! #[derive(Default)]
+//! struct Greeter(AtomicU64);
+//!
+//! impl Agent for Greeter {
+//!     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
+//!         let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+//!         Ok(Outcome::text(format!("Hello {}, you are number {count}", turn.text())))
+//!     }
+//! }
+//! #[tokio::main]
+//! async fn main() -> Result<(), ServeError> {
+//!     serve("127.0.0.1:8080", AgentSpec::new("greeter", Greeter::default())).await
+//! }
+//! ```
+//!
+//! Three names, three things: an [`Agent`] is what you write; an [`Endpoint`] answers the eleven operations, as
+//! a [`Runtime`] with your agent in it does; a [`Server`] puts endpoints at paths.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `server` (default) | the HTTP server with its two bindings |
+//! | `axum` | the site as an [axum](https://docs.rs/axum) router |
+//! | `tls` | TLS by rustls, certificates reloaded when their files change |
+
+mod agent;
+#[cfg(feature = "server")]
+mod binding;
+mod runtime;
+#[cfg(feature = "server")]
+mod server;
+mod spec;
+mod turn;
+mod usage;
+
+pub use agent::{Agent, Failure, IntoOutcome, Outcome, WhileRunning, agent_fn};
+pub use chancery_protocol as protocol;
+pub use chancery_protocol::{
+    AgentCard, AgentExtension, AgentSkill, Artifact, Call, CallContext, Content, Endpoint, Error, ErrorCode,
+    Event, EventStream, Json, JsonObject, Message, Part, Principal, Role, Task, TaskId, TaskState, TaskView,
+};
+pub use chancery_store as store;
+pub use runtime::{Emit, Runtime};
+#[cfg(feature = "server")]
+pub use server::*;
+pub use spec::{AgentSpec, is_agent_name};
+pub use turn::{ArtifactWriter, Turn, TurnOver};
+pub use usage::{USAGE_EXTENSION, Usage};

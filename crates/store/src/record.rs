@@ -6,7 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_protocol::{
-    Artifact, ContextId, Event, Json, JsonObject, Message, Task, TaskId, TaskState, TaskStatus, Timestamp,
+    Artifact, ContextId, Event, Json, JsonObject, Message, StreamResponse, Task, TaskId, TaskState,
+    TaskStatus, Timestamp,
 };
 use serde::Serialize;
 
@@ -140,6 +141,37 @@ impl Batch {
             self.json.truncate(start);
             return Err(error);
         }
+        self.changes.push((self.json.len(), change));
+        Ok(())
+    }
+
+    /// Adds an event of a task, and the client's message that caused it if there is one. A direct message has
+    /// no task and no journal; it is refused.
+    pub fn record(
+        &mut self,
+        event: StreamResponse,
+        received: Option<Message>,
+    ) -> Result<(), serde_json::Error> {
+        let start = self.json.len();
+        if let Err(error) = serde_json::to_writer(&mut self.json, &event) {
+            self.json.truncate(start);
+            return Err(error);
+        }
+        let change = match event {
+            StreamResponse::Task(task) => Change::Created(Box::new(task)),
+            StreamResponse::StatusUpdate(update) => Change::Status {
+                status: update.status,
+                metadata: update.metadata,
+                received: received.map(Box::new),
+            },
+            StreamResponse::ArtifactUpdate(update) => {
+                Change::Artifact { artifact: update.artifact, append: update.append }
+            }
+            StreamResponse::Message(_) => {
+                self.json.truncate(start);
+                return Err(serde::ser::Error::custom("a direct message belongs to no task"));
+            }
+        };
         self.changes.push((self.json.len(), change));
         Ok(())
     }

@@ -91,16 +91,24 @@ impl Journal {
     /// Everything that could refuse the batch, before anything is changed.
     fn check(&self, id: &TaskId, batch: &Batch, limits: &TaskLimits) -> Result<(), StoreError> {
         let mut state = self.task.status.state;
-        let mut artifacts = self.task.artifacts.len();
-        for change in batch.changes() {
+        let mut artifacts = &self.task.artifacts;
+        let mut fresh = Vec::new();
+        for (index, change) in batch.changes().enumerate() {
             let next = match change {
-                Change::Created(_) if self.number > 0 => return Err(StoreError::Exists { id: id.clone() }),
-                Change::Created(task) => task.status.state,
+                Change::Created(_) if self.number > 0 || index > 0 => {
+                    return Err(StoreError::Exists { id: id.clone() });
+                }
+                Change::Created(task) => {
+                    artifacts = &task.artifacts;
+                    task.status.state
+                }
                 Change::Status { status, .. } => status.state,
-                Change::Artifact { artifact, append } => {
-                    let known =
-                        *append || self.task.artifacts.iter().any(|a| a.artifact_id == artifact.artifact_id);
-                    artifacts += usize::from(!known);
+                Change::Artifact { artifact, .. } => {
+                    // Appending to an artifact that is not there makes one, too.
+                    let id = &artifact.artifact_id;
+                    if !artifacts.iter().rev().any(|a| a.artifact_id == *id) && !fresh.contains(&id) {
+                        fresh.push(id);
+                    }
                     state
                 }
             };
@@ -117,7 +125,7 @@ impl Journal {
         if self.events.len() + batch.len() > limits.events {
             return full("events", limits.events);
         }
-        if artifacts > limits.artifacts {
+        if artifacts.len() + fresh.len() > limits.artifacts {
             return full("artifacts", limits.artifacts);
         }
         if self.bytes + batch.bytes() > limits.bytes {

@@ -101,7 +101,7 @@ impl MemoryStore {
         let tasks = if created { self.tasks_of(scope) } else { self.known_tasks_of(scope, id)? };
         let appended = tasks.lock().append(id, batch, &self.limits.task)?;
         if appended.task.status.state.is_terminal() {
-            let at = appended.task.status.timestamp.map_or(0, Timestamp::as_millis);
+            let at = Timestamp::now().as_millis();
             self.ended.lock().push(Ended { at, tasks, id: id.clone() });
             self.sweep_some(Timestamp::now());
         }

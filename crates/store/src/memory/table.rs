@@ -24,6 +24,8 @@ pub(super) struct Table {
 struct Row {
     state: TaskState,
     context_id: Option<ContextId>,
+    /// The time of the status, finer than its place.
+    nanos: i128,
 }
 
 impl Table {
@@ -64,10 +66,10 @@ impl Table {
 
     pub(super) fn list(&self, query: &ListQuery) -> Page {
         let since = query.since.map(Timestamp::as_nanos);
-        let matches = |(token, row): &(&PageToken, &Row)| {
+        let matches = |(_, row): &(&PageToken, &Row)| {
             query.state.is_none_or(|state| state == row.state)
                 && query.context_id.as_ref().is_none_or(|id| row.context_id.as_ref() == Some(id))
-                && since.is_none_or(|since| i128::from(token.millis) * 1_000_000 >= since)
+                && since.is_none_or(|since| row.nanos >= since)
         };
         let unfiltered = query.state.is_none() && query.context_id.is_none() && since.is_none();
         let total = if unfiltered { self.order.len() } else { self.order.iter().filter(matches).count() };
@@ -98,7 +100,8 @@ impl Table {
     }
 
     fn rank(&mut self, task: &Task) {
-        let row = Row { state: task.status.state, context_id: task.context_id.clone() };
+        let nanos = task.status.timestamp.map_or(0, Timestamp::as_nanos);
+        let row = Row { state: task.status.state, context_id: task.context_id.clone(), nanos };
         self.order.insert(place(task), row);
     }
 }

@@ -1,0 +1,154 @@
+//! `chancery demo`: a small fleet to talk to.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use chancery_protocol::{AgentExtension, is_absolute_url};
+use chancery_sdk::{AgentSpec, Server};
+use chancery_store::{Store, StoreLimits};
+use clap::Args;
+
+use crate::demo;
+
+/// Start a small fleet of agents to talk to
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// The address to listen on
+    #[arg(long, env = "CHANCERY_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDR")]
+    listen: SocketAddr,
+
+    /// The URL under which the world sees this server, if not the address
+    #[arg(long, env = "CHANCERY_PUBLIC_URL", value_name = "URL")]
+    public_url: Option<String>,
+
+    /// Where tasks are kept: `memory:`
+    #[arg(long, env = "CHANCERY_STORE", default_value = "memory:", value_name = "URL")]
+    store: String,
+
+    /// Serve this agent alone, at the root
+    #[arg(long, env = "CHANCERY_AGENT", value_name = "NAME", value_parser = demo::NAMES)]
+    agent: Option<String>,
+
+    /// What the agents can do: `all`, `none`, or a list of `streaming` and `extended-card`
+    #[arg(long, env = "CHANCERY_CAPABILITIES", default_value = "all", value_name = "all|none|LIST")]
+    capabilities: Capabilities,
+
+    /// An extension that every call must activate; may be repeated
+    #[arg(long, env = "CHANCERY_REQUIRE_EXTENSION", value_name = "URI")]
+    require_extension: Vec<String>,
+}
+
+/// The optional parts of the protocol that are switched on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Capabilities(BTreeSet<&'static str>);
+
+const CAPABILITIES: [&str; 2] = ["streaming", "extended-card"];
+
+impl FromStr for Capabilities {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => return Ok(Self(CAPABILITIES.into())),
+            "none" => return Ok(Self(BTreeSet::new())),
+            _ => {}
+        }
+        let known = |name: &str| {
+            CAPABILITIES
+                .into_iter()
+                .find(|known| *known == name)
+                .ok_or_else(|| format!("`{name}` is none of: all, none, {}", CAPABILITIES.join(", ")))
+        };
+        text.split(',').map(|name| known(name.trim())).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Demo {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let store = Store::open(&self.store, StoreLimits::default())?;
+        let mut server = Server::builder().store(Arc::new(store)).anonymous_extended_card();
+        if let Some(url) = &self.public_url {
+            server = server.public_url(url);
+        }
+        let names: Vec<_> = demo::agents().map(|agent| agent.name().to_owned()).collect();
+        for agent in demo::agents() {
+            server = match &self.agent {
+                None => server.fleet_agent(self.equip(agent)?),
+                Some(alone) if alone == agent.name() => server.agent(self.equip(agent)?),
+                Some(_) => server,
+            };
+        }
+        let server =
+            server.bind(self.listen).await.with_context(|| format!("cannot serve on {}", self.listen))?;
+        let shown = match &self.agent {
+            Some(name) => welcome(server.url(), &[(name.as_str(), String::new())]),
+            None => {
+                let paths: Vec<_> =
+                    names.iter().map(|name| (name.as_str(), format!("/agents/{name}"))).collect();
+                welcome(server.url(), &paths)
+            }
+        };
+        std::io::stdout().write_all(shown.as_bytes())?;
+        server.run().await;
+        Ok(())
+    }
+
+    /// Switches capabilities and required extensions on.
+    fn equip(&self, mut agent: AgentSpec) -> anyhow::Result<AgentSpec> {
+        agent = agent.streaming(self.capabilities.0.contains("streaming"));
+        if self.capabilities.0.contains("extended-card") {
+            agent = agent.extended_card(|_, mut card| {
+                card.description.push_str(" (extended)");
+                card
+            });
+        }
+        for uri in &self.require_extension {
+            if !is_absolute_url(uri) {
+                bail!("`{uri}` is no extension URI");
+            }
+            agent = agent.extension(AgentExtension::new(uri).required());
+        }
+        Ok(agent)
+    }
+}
+
+/// What is served, and three commands to try.
+fn welcome(url: &str, agents: &[(&str, String)]) -> String {
+    let mut text = format!("Chancery demo at {url}\n\n");
+    for (name, path) in agents {
+        text.push_str(&format!("  {name:<12} {url}{path}/\n"));
+    }
+    let path_of = |wanted: &str| {
+        let found = agents.iter().find(|(name, _)| *name == wanted).or(agents.first());
+        found.map(|(_, path)| path.as_str()).unwrap_or_default()
+    };
+    let message = |said: &str| {
+        format!(r#"{{"message":{{"messageId":"m1","role":"ROLE_USER","parts":[{{"text":"{said}"}}]}}}}"#)
+    };
+    let headers = "-H 'A2A-Version: 1.0' -H 'Content-Type: application/json'";
+    text.push_str(&format!(
+        "\nTry:\n\n  curl -s {url}{card}/.well-known/agent-card.json\n\n  curl -s {url}{echo}/message:send {headers} \\\n    -d '{hello}'\n\n  curl -sN {url}{stream}/message:stream {headers} \\\n    -d '{go}'\n\n",
+        card = path_of("echo"),
+        echo = path_of("echo"),
+        stream = path_of("stream"),
+        hello = message("hello"),
+        go = message("stream 5 300"),
+    ));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_all_none_or_listed() {
+        assert_eq!("none".parse(), Ok(Capabilities(BTreeSet::new())));
+        assert_eq!("streaming,extended-card".parse::<Capabilities>(), "all".parse());
+        assert!("streaming,flying".parse::<Capabilities>().unwrap_err().contains("`flying`"));
+    }
+}

@@ -1,0 +1,247 @@
+//! What users write: an [`Agent`] runs one turn and says how it ended.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use chancery_protocol::{Artifact, Message, Part, Role, TaskState};
+
+use crate::turn::Turn;
+
+/// A unit of behaviour: takes one message and does something about it.
+///
+/// A turn runs from a message to an [`Outcome`]. One that asks back ends; the client's answer starts a new
+/// turn, which finds the history and the state that the first one left. However a turn ends, also by a panic
+/// or a passed deadline, its task ends or waits in a state that says so.
+///
+/// ```
+/// use chancery_sdk::{Agent, Failure, Outcome, Turn};
+///
+/// struct Shout;
+///
+/// impl Agent for Shout {
+///     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
+///         Ok(Outcome::text(turn.text().to_uppercase()))
+///     }
+/// }
+/// ```
+pub trait Agent: Send + Sync + 'static {
+    /// Runs one turn.
+    fn run(&self, turn: Turn) -> impl Future<Output = Result<Outcome, Failure>> + Send;
+
+    /// Whether a new message gets a task before the turn begins. An agent that answers some messages
+    /// directly, without a task, says `false` for those; a task is then opened only when it is needed.
+    fn opens_task(&self, message: &Message) -> bool {
+        let _ = message;
+        true
+    }
+
+    /// What happens to a message for a task whose turn is still running.
+    fn while_running(&self) -> WhileRunning {
+        WhileRunning::Queue(1)
+    }
+}
+
+/// What happens to a message for a task whose turn is still running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhileRunning {
+    /// So many wait for the turn to end; more are refused.
+    Queue(usize),
+    /// It is refused.
+    Refuse,
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub struct Outcome {
+    pub(crate) state: TaskState,
+    pub(crate) message: Option<Message>,
+    pub(crate) artifact: Option<Artifact>,
+    /// Whether the message answers directly if there is no task.
+    pub(crate) direct: bool,
+}
+
+/// Why a turn failed. Any error becomes one with `?`.
+///
+/// The caller is told only what [`Failure::public`] says; the cause goes to the log.
+#[derive(Debug)]
+pub struct Failure {
+    pub(crate) public: Option<String>,
+    pub(crate) cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Makes an agent of a function from a message to an answer.
+///
+/// ```
+/// use chancery_sdk::{Message, agent_fn};
+///
+/// let echo = agent_fn(|message: Message| async move { message.text().into_owned() });
+/// ```
+pub fn agent_fn<F, Fut>(function: F) -> impl Agent
+where
+    F: Fn(Message) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoOutcome> + Send + 'static,
+{
+    AgentFn(function)
+}
+
+/// What a function given to [`agent_fn`] may return: text, a part, an [`Outcome`], or a `Result` of these.
+pub trait IntoOutcome {
+    /// The outcome of the turn.
+    fn into_outcome(self) -> Result<Outcome, Failure>;
+}
+
+struct AgentFn<F>(F);
+
+/// An [`Agent`] as an object, its future boxed once a turn.
+pub(crate) trait AnyAgent: Send + Sync + 'static {
+    fn start(self: Arc<Self>, turn: Turn) -> AgentFuture;
+    fn opens_task(&self, message: &Message) -> bool;
+    fn while_running(&self) -> WhileRunning;
+}
+
+pub(crate) type AgentFuture = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + Send>>;
+
+// === impl AnyAgent ===
+
+impl<A: Agent> AnyAgent for A {
+    fn start(self: Arc<Self>, turn: Turn) -> AgentFuture {
+        Box::pin(async move { self.run(turn).await })
+    }
+
+    fn opens_task(&self, message: &Message) -> bool {
+        Agent::opens_task(self, message)
+    }
+
+    fn while_running(&self) -> WhileRunning {
+        Agent::while_running(self)
+    }
+}
+
+// === impl AgentFn ===
+
+impl<F, Fut> Agent for AgentFn<F>
+where
+    F: Fn(Message) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoOutcome> + Send + 'static,
+{
+    async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
+        (self.0)(turn.into_message()).await.into_outcome()
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// Done; the artifacts say the rest.
+    pub fn completed() -> Self {
+        Self { state: TaskState::Completed, message: None, artifact: None, direct: false }
+    }
+
+    /// Done, with a text as its one artifact.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::part(Part::text(text))
+    }
+
+    /// Done, with one part as its one artifact.
+    pub fn part(part: Part) -> Self {
+        Self::artifact(Artifact::new("result", vec![part]))
+    }
+
+    /// Done, with this artifact.
+    pub fn artifact(artifact: Artifact) -> Self {
+        Self { artifact: Some(artifact), ..Self::completed() }
+    }
+
+    /// A direct answer. If a task is open, it completes with this message.
+    pub fn reply(text: impl Into<String>) -> Self {
+        Self { direct: true, ..Self::completed().saying(text) }
+    }
+
+    /// The agent will not do this.
+    pub fn rejected(reason: impl Into<String>) -> Self {
+        Self { state: TaskState::Rejected, ..Self::completed() }.saying(reason)
+    }
+
+    /// It went wrong, for a reason that the caller may know.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self { state: TaskState::Failed, ..Self::completed() }.saying(reason)
+    }
+
+    /// The turn waits for the client to say more.
+    pub fn input_required(question: impl Into<String>) -> Self {
+        Self { state: TaskState::InputRequired, ..Self::completed() }.saying(question)
+    }
+
+    /// The turn waits for the client to authenticate somewhere.
+    pub fn auth_required(explanation: impl Into<String>) -> Self {
+        Self { state: TaskState::AuthRequired, ..Self::completed() }.saying(explanation)
+    }
+
+    /// Adds a status message.
+    #[must_use]
+    pub fn saying(self, text: impl Into<String>) -> Self {
+        self.with_message(vec![Part::text(text)])
+    }
+
+    /// Adds a status message of any parts.
+    #[must_use]
+    pub fn with_message(mut self, parts: Vec<Part>) -> Self {
+        self.message = Some(Message::new(Role::Agent, parts));
+        self
+    }
+}
+
+// === impl Failure ===
+
+impl Failure {
+    /// A failure whose reason the caller may know.
+    pub fn public(reason: impl Into<String>) -> Self {
+        Self { public: Some(reason.into()), cause: None }
+    }
+
+    /// Keeps a cause for the log.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { public: None, cause: Some(Box::new(error)) }
+    }
+}
+
+// === impl IntoOutcome ===
+
+impl IntoOutcome for Outcome {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(self)
+    }
+}
+
+impl IntoOutcome for String {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::text(self))
+    }
+}
+
+impl IntoOutcome for &'static str {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::text(self))
+    }
+}
+
+impl IntoOutcome for Part {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        Ok(Outcome::part(self))
+    }
+}
+
+impl<T: IntoOutcome, E: Into<Failure>> IntoOutcome for Result<T, E> {
+    fn into_outcome(self) -> Result<Outcome, Failure> {
+        self.map_err(Into::into)?.into_outcome()
+    }
+}

@@ -1,0 +1,90 @@
+//! The JSON-RPC binding: one POST endpoint, the operation named in the envelope.
+
+use chancery_protocol::jsonrpc::{Envelope, RequestId, write_error, write_result_head};
+use chancery_protocol::{Error, ErrorCode, Operation, Reply, Request};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode, header};
+
+use super::head::{content_type, error_headers, wrong_content_type};
+use super::sse::{EventFrames, Framing};
+use crate::server::{Body, StreamSlots};
+
+/// A call together with what its answer needs.
+pub(crate) struct Decoded {
+    pub(crate) id: RequestId<'static>,
+    pub(crate) call: Result<Request, Error>,
+}
+
+/// Reads a body: the id always comes along, so that every answer can carry it.
+pub(crate) fn decode(head: &Parts, body: &[u8]) -> Decoded {
+    if let Some(actual) = content_type(head)
+        && !actual.eq_ignore_ascii_case("application/json")
+    {
+        return Decoded { id: RequestId::NULL, call: Err(wrong_content_type(actual, "application/json")) };
+    }
+    match Envelope::decode(body) {
+        Err((id, error)) => Decoded { id, call: Err(error) },
+        Ok(envelope) => {
+            let call = match Operation::from_method(&envelope.method) {
+                Some(operation) => Request::decode(operation, envelope.params()),
+                None => Err(unknown_method(&envelope.method)),
+            };
+            Decoded { id: envelope.id.into_owned(), call }
+        }
+    }
+}
+
+fn unknown_method(method: &str) -> Error {
+    let shown: String = method.chars().filter(|c| !c.is_control()).take(64).collect();
+    Error::with_message(ErrorCode::MethodNotFound, format!("Method not found: {shown}"))
+}
+
+pub(crate) fn respond(
+    id: RequestId<'static>,
+    reply: Result<Reply, Error>,
+    streams: &StreamSlots,
+) -> Response<Body> {
+    match reply {
+        Ok(Reply::Stream(events)) => match streams.open() {
+            Ok(permit) => {
+                EventFrames::new(events, Framing::JsonRpc(id), streams.keep_alive(), permit).into_response()
+            }
+            Err(error) => fail(&id, &error),
+        },
+        Ok(reply) => {
+            let mut body = Vec::with_capacity(1024);
+            write_result_head(&mut body, &id);
+            match reply.write_json(&mut body) {
+                Ok(()) => {
+                    body.push(b'}');
+                    json(StatusCode::OK, body)
+                }
+                Err(error) => fail(&id, &error),
+            }
+        }
+        Err(error) => fail(&id, &error),
+    }
+}
+
+/// An error of the protocol is an answer, so its HTTP status is 200. What concerns HTTP itself, who is calling
+/// or how much, has its own status too.
+pub(crate) fn fail(id: &RequestId<'_>, error: &Error) -> Response<Body> {
+    let row = error.code().row();
+    let own_status = row.jsonrpc > -32000 || error.code() == ErrorCode::Unavailable;
+    fail_with(if own_status { row.http } else { StatusCode::OK }, id, error)
+}
+
+pub(crate) fn fail_with(status: StatusCode, id: &RequestId<'_>, error: &Error) -> Response<Body> {
+    let mut body = Vec::with_capacity(512);
+    write_error(&mut body, id, error);
+    let mut response = json(status, body);
+    error_headers(&mut response, error);
+    response
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

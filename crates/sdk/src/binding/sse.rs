@@ -1,0 +1,149 @@
+//! Server-sent events: a stream of journal events as the body of a response.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use chancery_protocol::jsonrpc::{RequestId, write_error, write_result_head};
+use chancery_protocol::{Error, Event, EventStream};
+use http::{HeaderName, HeaderValue, Response, header};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::rest;
+use crate::server::Body;
+
+/// What stands around each event.
+#[derive(Debug)]
+pub(crate) enum Framing {
+    /// A JSON-RPC answer to this request.
+    JsonRpc(RequestId<'static>),
+    /// Nothing.
+    Rest,
+}
+
+/// The frames of a stream. Events that are ready together leave together.
+pub(crate) struct EventFrames {
+    events: EventStream,
+    /// What stands between `data: ` and an event.
+    head: Box<[u8]>,
+    framing: Framing,
+    keep_alive: Duration,
+    quiet_since: Instant,
+    reminder: Pin<Box<Sleep>>,
+    over: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// How many bytes leave in one piece, about.
+const FRAME_BYTES: usize = 16 << 10;
+
+impl EventFrames {
+    pub(crate) fn new(
+        events: EventStream,
+        framing: Framing,
+        keep_alive: Duration,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let mut head = Vec::new();
+        if let Framing::JsonRpc(id) = &framing {
+            write_result_head(&mut head, id);
+        }
+        let now = Instant::now();
+        Self {
+            events,
+            head: head.into(),
+            framing,
+            keep_alive,
+            quiet_since: now,
+            reminder: Box::pin(sleep_until(now + keep_alive)),
+            over: false,
+            _permit: permit,
+        }
+    }
+
+    /// The response that carries these frames.
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::stream(self));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        response
+    }
+
+    pub(crate) fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut out = BytesMut::new();
+        while !self.over && out.len() < FRAME_BYTES {
+            match self.events.as_mut().poll_next(context) {
+                Poll::Ready(Some(Ok(event))) => self.write_event(&mut out, &event),
+                Poll::Ready(Some(Err(error))) => {
+                    self.write_failure(&mut out, &error);
+                    self.over = true;
+                }
+                Poll::Ready(None) => self.over = true,
+                Poll::Pending => break,
+            }
+        }
+        if !out.is_empty() {
+            self.quiet_since = Instant::now();
+            return Poll::Ready(Some(out.freeze()));
+        }
+        if self.over {
+            return Poll::Ready(None);
+        }
+        self.poll_reminder(context)
+    }
+
+    fn write_event(&self, out: &mut BytesMut, event: &Event) {
+        out.reserve(self.head.len() + event.json.len() + 48);
+        if event.number > 0 {
+            out.extend_from_slice(b"id: ");
+            out.extend_from_slice(itoa::Buffer::new().format(event.number).as_bytes());
+            out.extend_from_slice(b"\n");
+        }
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(&event.json);
+        out.extend_from_slice(match self.framing {
+            Framing::JsonRpc(_) => b"}\n\n",
+            Framing::Rest => b"\n\n",
+        });
+    }
+
+    /// A failure in the middle of a stream: said in an event of its own, after which the stream ends.
+    fn write_failure(&self, out: &mut BytesMut, error: &Error) {
+        let mut json = Vec::new();
+        match &self.framing {
+            Framing::JsonRpc(id) => write_error(&mut json, id, error),
+            Framing::Rest => rest::write_error(&mut json, error),
+        }
+        out.extend_from_slice(b"event: error\ndata: ");
+        out.extend_from_slice(&json);
+        out.extend_from_slice(b"\n\n");
+    }
+
+    /// A comment when there has been nothing to say for a while. The timer is moved only when it fires, not
+    /// with every event.
+    fn poll_reminder(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        while self.reminder.as_mut().poll(context).is_ready() {
+            let now = Instant::now();
+            let due = self.quiet_since + self.keep_alive;
+            if due <= now {
+                self.quiet_since = now;
+                self.reminder.as_mut().reset(now + self.keep_alive);
+                return Poll::Ready(Some(Bytes::from_static(b": keep-alive\n\n")));
+            }
+            self.reminder.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for EventFrames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventFrames").field("framing", &self.framing).finish_non_exhaustive()
+    }
+}

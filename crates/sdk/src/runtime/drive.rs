@@ -1,0 +1,318 @@
+//! Running one turn from its first poll to its last event.
+//!
+//! The driver polls the agent, commits what it emitted, and stops it on cancel or deadline. Whatever happens
+//! to the agent, the task is left in a state that says so.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use chancery_protocol::{BoxFuture, Error, ErrorCode, Message, Task, TaskState};
+use chancery_store::{Batch, Scope, StoreError};
+use tokio::sync::oneshot;
+use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use super::Core;
+use super::failure::{conclude_failure, conclude_panic, from_store, task_is_over};
+use super::live::Live;
+use super::queue::TurnEnd;
+use super::sink::Sink;
+use crate::agent::{AgentFuture, Failure, Outcome};
+
+/// A turn that is being run.
+pub(super) struct Drive {
+    pub(super) core: Arc<Core>,
+    pub(super) scope: Scope,
+    pub(super) sink: Arc<Sink>,
+    pub(super) agent: AgentFuture,
+    pub(super) deadline: Instant,
+    pub(super) end: Option<Arc<TurnEnd>>,
+    /// Entered when somebody could come to know of the task; a turn that ends at its first poll never is.
+    pub(super) live: Option<Arc<Live>>,
+    /// Told when the task comes to exist, if somebody waits for that.
+    pub(super) opened: Option<oneshot::Sender<Arc<Live>>>,
+}
+
+/// What came of a turn.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// The task as the turn left it.
+    Task(Arc<Task>),
+    /// A direct answer, without a task.
+    Message(Message),
+}
+
+/// What a launched turn shows first.
+pub(super) enum Launched {
+    /// The task exists.
+    Task(Arc<Live>),
+    /// There will be none: this is the answer.
+    Message(Message),
+}
+
+/// Why the driver has something to do.
+enum Step {
+    Emitted(Batch),
+    Returned(Result<Outcome, Failure>),
+    Panicked(Box<dyn std::any::Any + Send>),
+    DeadlinePassed,
+    Canceled,
+}
+
+/// What stops a turn from outside. Armed only when the agent does not finish at once.
+#[derive(Default)]
+struct Stop {
+    deadline: Option<Pin<Box<Sleep>>>,
+    canceled: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+}
+
+/// Polls a turn inside the request that started it. A request that goes away does not end the turn: what is
+/// left of it is run on its own.
+pub(super) struct Inline(Option<BoxFuture<'static, Result<Done, Error>>>);
+
+// === impl Drive ===
+
+impl Drive {
+    pub(super) async fn run(mut self) -> Result<Done, Error> {
+        let outcome = match self.work().await {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => return self.stopped().await,
+            Err(StoreError::Transition { .. }) => return self.stopped().await,
+            Err(error @ StoreError::TaskFull { .. }) => {
+                self.sink.discard();
+                let error = from_store(error);
+                conclude_failure(self.sink.task_id(), Failure::public(error.message()))
+            }
+            Err(error) => return self.lost(error),
+        };
+        self.release_agent();
+        if outcome.direct && self.sink.is_unopened() && self.live.is_none() {
+            if let Some(message) = outcome.message {
+                self.sink.close();
+                return Ok(Done::Message(message.in_context(self.sink.context_id().clone())));
+            }
+        }
+        self.conclude(outcome).await
+    }
+
+    /// Drives the agent to its outcome; none if the task was canceled.
+    async fn work(&mut self) -> Result<Option<Outcome>, StoreError> {
+        let mut stop = Stop::default();
+        loop {
+            let step = self.step(&mut stop).await;
+            let id = self.sink.task_id();
+            match step {
+                Step::Emitted(batch) => self.commit(batch, false).await.map(drop)?,
+                Step::Returned(Ok(outcome)) => return Ok(Some(outcome)),
+                Step::Returned(Err(failure)) => return Ok(Some(conclude_failure(id, failure))),
+                Step::Panicked(panic) => return Ok(Some(conclude_panic(id, &*panic))),
+                Step::DeadlinePassed => {
+                    return Ok(Some(conclude_failure(
+                        id,
+                        Failure::public("The deadline of the turn has passed"),
+                    )));
+                }
+                Step::Canceled => return Ok(None),
+            }
+        }
+    }
+
+    fn step(&mut self, stop: &mut Stop) -> impl Future<Output = Step> {
+        poll_fn(|context| {
+            self.sink.unpark();
+            match catch_unwind(AssertUnwindSafe(|| self.agent.as_mut().poll(context))) {
+                Err(panic) => return Poll::Ready(Step::Panicked(panic)),
+                Ok(Poll::Ready(returned)) => return Poll::Ready(Step::Returned(returned)),
+                Ok(Poll::Pending) => {}
+            }
+            if let Poll::Ready(stopped) = stop.poll(context, &self.sink, self.deadline) {
+                return Poll::Ready(stopped);
+            }
+            if !self.sink.is_unopened() && self.sink.ensure_working().is_err() {
+                return Poll::Ready(Step::Returned(Err(Failure::public("The agent failed"))));
+            }
+            if self.sink.park(context.waker()) {
+                Poll::Pending
+            } else {
+                Poll::Ready(Step::Emitted(self.sink.take_batch(Some(context.waker()))))
+            }
+        })
+    }
+
+    /// Commits a batch and shows it to everyone who watches.
+    async fn commit(&mut self, batch: Batch, last: bool) -> Result<Arc<Task>, StoreError> {
+        let appended = self.core.store.append(&self.scope, self.sink.task_id(), batch).await?;
+        let state = appended.task.status.state;
+        let number = appended.events.last().map_or(0, |event| event.number);
+        if last
+            && state == TaskState::InputRequired
+            && let Some(end) = &self.end
+        {
+            end.close_after(number);
+        }
+        if !last || self.opened.is_some() {
+            self.enter();
+        }
+        if let Some(live) = &self.live {
+            live.publish(&appended.events, state.is_terminal());
+        }
+        Ok(appended.task)
+    }
+
+    /// Lets others know of the task.
+    fn enter(&mut self) -> Arc<Live> {
+        let live = self.live.get_or_insert_with(|| {
+            let live = self.core.live.enter(&self.scope, self.sink.task_id());
+            live.claim(&self.sink);
+            live
+        });
+        if let Some(opened) = self.opened.take() {
+            // Whoever waited may have gone.
+            let _ = opened.send(live.clone());
+        }
+        live.clone()
+    }
+
+    /// Runs the turn on its own. Returns as soon as there is something to show.
+    pub(super) async fn launch(mut self) -> Result<Launched, Error> {
+        if self.sink.is_unopened() {
+            let (opened, task) = oneshot::channel();
+            self.opened = Some(opened);
+            let turn = tokio::spawn(self.run());
+            return match task.await {
+                Ok(live) => Ok(Launched::Task(live)),
+                Err(_) => match turn.await.map_err(Error::internal)?? {
+                    Done::Message(message) => Ok(Launched::Message(message)),
+                    Done::Task(_) => Err(ErrorCode::InvalidAgentResponse.into()),
+                },
+            };
+        }
+        let batch = self.sink.take_batch(None);
+        if !batch.is_empty() {
+            self.commit(batch, false).await.map_err(from_store)?;
+        }
+        let live = self.enter();
+        tokio::spawn(self.run());
+        Ok(Launched::Task(live))
+    }
+
+    /// Commits the last event of the turn.
+    async fn conclude(&mut self, outcome: Outcome) -> Result<Done, Error> {
+        self.sink.conclude(outcome).map_err(Error::internal)?;
+        let batch = self.sink.take_batch(None);
+        let committed = match self.commit(batch, true).await {
+            Err(error @ StoreError::TaskFull { .. }) => {
+                // The outcome does not fit. That it does not is said in one event, which always fits.
+                let reason = from_store(error);
+                let failed = conclude_failure(self.sink.task_id(), Failure::public(reason.message()));
+                self.sink.conclude(failed).map_err(Error::internal)?;
+                let batch = self.sink.take_batch(None);
+                self.commit(batch, true).await
+            }
+            committed => committed,
+        };
+        match committed {
+            Ok(task) => {
+                self.finish(task.status.state.is_terminal());
+                Ok(Done::Task(task))
+            }
+            Err(StoreError::Transition { .. }) => self.stopped().await,
+            Err(error) => self.lost(error),
+        }
+    }
+
+    /// The task has ended without us: it was canceled.
+    async fn stopped(&mut self) -> Result<Done, Error> {
+        self.release_agent();
+        self.finish(true);
+        let snapshot =
+            self.core.store.snapshot(&self.scope, self.sink.task_id()).await.map_err(from_store)?;
+        Ok(Done::Task(snapshot.task))
+    }
+
+    /// The store failed: what was not committed was never shown, and nothing more can be said.
+    fn lost(&mut self, error: StoreError) -> Result<Done, Error> {
+        tracing::error!(task.id = %self.sink.task_id(), error = %error, "turn of task {} is lost", self.sink.task_id());
+        self.release_agent();
+        self.finish(true);
+        Err(from_store(error))
+    }
+
+    /// Drops the agent's future, which stops whatever it was doing.
+    fn release_agent(&mut self) {
+        let idle: AgentFuture = Box::pin(std::future::pending());
+        let agent = std::mem::replace(&mut self.agent, idle);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(agent))) {
+            conclude_panic(self.sink.task_id(), &*panic);
+        }
+    }
+
+    /// Lets the next message have its turn, or refuses those that wait if there will be none.
+    fn finish(&mut self, over: bool) {
+        self.sink.close();
+        let Some(live) = self.live.take() else { return };
+        if over {
+            live.work.lock().running = None;
+            live.refuse_queue(|| task_is_over(live.task_id()));
+        } else {
+            self.core.clone().run_next(live);
+        }
+    }
+}
+
+/// A driver that is dropped, because its own task was aborted or the process winds down, still tells the
+/// agent's helpers to stop.
+impl Drop for Drive {
+    fn drop(&mut self) {
+        self.sink.close();
+    }
+}
+
+// === impl Stop ===
+
+impl Stop {
+    fn poll(&mut self, context: &mut Context<'_>, sink: &Sink, deadline: Instant) -> Poll<Step> {
+        let canceled =
+            self.canceled.get_or_insert_with(|| Box::pin(sink.cancellation().clone().cancelled_owned()));
+        if canceled.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Step::Canceled);
+        }
+        let sleep = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+        sleep.as_mut().poll(context).map(|()| Step::DeadlinePassed)
+    }
+}
+
+// === impl Inline ===
+
+impl Inline {
+    pub(super) fn new(drive: Drive) -> Self {
+        Self(Some(Box::pin(drive.run())))
+    }
+}
+
+impl Future for Inline {
+    type Output = Result<Done, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(turn) = &mut self.0 else { return Poll::Pending };
+        let done = turn.as_mut().poll(context);
+        if done.is_ready() {
+            self.0 = None;
+        }
+        done
+    }
+}
+
+impl Drop for Inline {
+    fn drop(&mut self) {
+        if let Some(turn) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(turn);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! From what went wrong inside to what a caller is told.
+
+use chancery_protocol::{Error, ErrorCode, TaskId};
+use chancery_store::StoreError;
+
+use crate::agent::{Failure, Outcome};
+
+/// What a caller is told about a failure of the store.
+pub(super) fn from_store(error: StoreError) -> Error {
+    match error {
+        StoreError::NotFound { id } => Error::task_not_found(&id),
+        StoreError::Transition { id, .. } => task_is_over(&id),
+        StoreError::KeyReused => {
+            Error::invalid_field("Idempotency-Key", "was used with another request body")
+                .because("IDEMPOTENCY_KEY_REUSED")
+        }
+        StoreError::BadPageToken => Error::invalid_field("pageToken", "is not a token of this server"),
+        StoreError::TaskFull { ref id, what, limit } => {
+            let text = format!("Task {id} has reached its limit of {limit} {what}");
+            Error::with_message(ErrorCode::ResourceExhausted, text).caused_by(error)
+        }
+        other => Error::internal(other),
+    }
+}
+
+/// A task that has ended takes no more messages.
+pub(super) fn task_is_over(id: &TaskId) -> Error {
+    Error::with_message(ErrorCode::UnsupportedOperation, "The task has ended and takes no more messages")
+        .about("taskId", id.as_str())
+}
+
+/// How a turn that failed ends: the caller hears what is public, the log hears why.
+pub(super) fn conclude_failure(id: &TaskId, failure: Failure) -> Outcome {
+    let cause = failure.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
+    let public = failure.public.unwrap_or_else(|| "The agent failed".to_owned());
+    tracing::error!(task.id = %id, cause, "turn of task {id} failed: {public}");
+    Outcome::failed(public)
+}
+
+/// How a turn that panicked ends. The text of the panic is for the log alone.
+pub(super) fn conclude_panic(id: &TaskId, panic: &(dyn std::any::Any + Send)) -> Outcome {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown");
+    tracing::error!(task.id = %id, cause = text, "turn of task {id} panicked");
+    Outcome::failed("The agent failed unexpectedly")
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,239 @@
+//! The runtime: an agent and a journal behind the eleven operations.
+//!
+//! Follow a message: `send` decides which task it is for, `drive` runs the turn and commits what the agent put
+//! into its `sink`, `live` shows committed events to every `subscription`.
+
+mod drive;
+mod failure;
+mod live;
+mod queue;
+mod send;
+mod sink;
+mod subscription;
+
+use std::sync::Arc;
+
+use chancery_protocol::{
+    AgentCard, Artifacts, Call, CallContext, CancelTaskRequest, DEFAULT_PAGE_SIZE, Endpoint, Error,
+    ErrorCode, EventStream, GetExtendedAgentCardRequest, GetTaskRequest, ListTasksRequest, Principal,
+    RequestLimits, SendMessageRequest, SendMessageResponse, StreamResponse, SubscribeToTaskRequest, TaskId,
+    TaskPage, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
+};
+use chancery_store::{Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
+
+use crate::spec::AgentSpec;
+use failure::from_store;
+use live::LiveTasks;
+use subscription::Subscription;
+
+pub use sink::Emit;
+pub(crate) use sink::Sink;
+
+/// Runs one agent. Implements [`Endpoint`], so it can be mounted, nested and called like any other.
+#[derive(Clone, Debug)]
+pub struct Runtime(Arc<Core>);
+
+#[derive(Debug)]
+struct Core {
+    spec: AgentSpec,
+    card: Arc<AgentCard>,
+    store: Arc<Store>,
+    live: LiveTasks,
+    limits: RequestLimits,
+}
+
+impl Runtime {
+    /// An agent on a journal. The card is what the agent is published with.
+    pub fn new(spec: AgentSpec, card: Arc<AgentCard>, store: Arc<Store>) -> Self {
+        let (live, limits) = (LiveTasks::default(), RequestLimits::default());
+        Self(Arc::new(Core { spec, card, store, live, limits }))
+    }
+
+    /// Goes on with a task that waits in AUTH_REQUIRED, once its owner has authenticated out of band.
+    pub async fn resume(&self, principal: &Principal, task_id: &TaskId) -> Result<(), Error> {
+        self.0.clone().resume(principal, task_id).await
+    }
+
+    /// How many turns are running, not counting those that are polled inside a request.
+    pub fn running_turns(&self) -> usize {
+        self.0.live.running()
+    }
+}
+
+impl Endpoint for Runtime {
+    async fn send_message(
+        &self,
+        call: Call<SendMessageRequest>,
+    ) -> Result<SendMessageResponse<TaskView>, Error> {
+        self.0.check(&call.context)?;
+        self.0.clone().send(call).await
+    }
+
+    async fn send_streaming_message(&self, call: Call<SendMessageRequest>) -> Result<EventStream, Error> {
+        self.0.check(&call.context)?;
+        self.0.check_streaming()?;
+        self.0.clone().stream(call).await
+    }
+
+    async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
+        self.0.check(&call.context)?;
+        call.request.validate()?;
+        let task = self.0.snapshot(&self.0.scope(&call.context), &call.request.id).await?.task;
+        Ok(view(task, call.request.history_length))
+    }
+
+    async fn list_tasks(&self, call: Call<ListTasksRequest>) -> Result<TaskPage, Error> {
+        self.0.check(&call.context)?;
+        call.request.validate()?;
+        self.0.list(&call).await
+    }
+
+    async fn cancel_task(&self, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
+        self.0.check(&call.context)?;
+        self.0.cancel(&self.0.scope(&call.context), &call.request.id).await
+    }
+
+    async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
+        self.0.check(&call.context)?;
+        self.0.check_streaming()?;
+        self.0.subscribe(&call).await
+    }
+
+    async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
+        self.0.check(&call.context)?;
+        match &self.0.spec.extended_card {
+            Some(make) => Ok(Arc::new(make(&call.context.principal, (*self.0.card).clone()))),
+            None => {
+                Err(Error::with_message(ErrorCode::UnsupportedOperation, "This agent has no extended card"))
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Whose tasks a call may see.
+    fn scope(&self, context: &CallContext) -> Scope {
+        self.scope_of(&context.principal)
+    }
+
+    fn scope_of(&self, principal: &Principal) -> Scope {
+        Scope { realm: principal.realm.clone(), owner: principal.id.clone(), agent: self.spec.name.clone() }
+    }
+
+    /// Extensions that the agent requires must be activated by every call.
+    fn check(&self, context: &CallContext) -> Result<(), Error> {
+        let required = self.spec.extensions.iter().filter(|extension| extension.required);
+        let missing: Vec<_> = required
+            .filter(|extension| !context.extensions.contains(&extension.uri))
+            .map(|extension| extension.uri.as_str())
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let missing = missing.join(", ");
+        let text = format!("A required extension was not declared; send `A2A-Extensions: {missing}`");
+        Err(Error::with_message(ErrorCode::ExtensionSupportRequired, text).about("extensions", missing))
+    }
+
+    fn check_streaming(&self) -> Result<(), Error> {
+        if self.spec.streaming {
+            return Ok(());
+        }
+        Err(Error::with_message(ErrorCode::UnsupportedOperation, "This agent does not stream"))
+    }
+
+    async fn snapshot(&self, scope: &Scope, id: &TaskId) -> Result<Snapshot, Error> {
+        self.store.snapshot(scope, id).await.map_err(from_store)
+    }
+
+    async fn list(&self, call: &Call<ListTasksRequest>) -> Result<TaskPage, Error> {
+        let request = &call.request;
+        let page_size = request.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
+        let after = match request.page_token.as_str() {
+            "" => None,
+            token => Some(PageToken::parse(token).map_err(from_store)?),
+        };
+        let query = ListQuery {
+            context_id: request.context_id.clone(),
+            state: Some(request.status).filter(|state| *state != TaskState::Unspecified),
+            since: request.status_timestamp_after,
+            after,
+            limit: usize::try_from(page_size).unwrap_or_default(),
+        };
+        let page = self.store.list(&self.scope(&call.context), &query).await.map_err(from_store)?;
+        let shown = match request.include_artifacts {
+            Some(true) => Artifacts::Shown,
+            _ => Artifacts::Hidden,
+        };
+        let show = |task| TaskView { artifacts: shown, ..view(task, request.history_length) };
+        Ok(TaskPage {
+            tasks: page.tasks.into_iter().map(show).collect(),
+            next_page_token: page.next.map(|token| token.to_string()).unwrap_or_default(),
+            page_size,
+            total_size: i32::try_from(page.total).unwrap_or(i32::MAX),
+        })
+    }
+
+    /// Ends a task as canceled, then stops whoever works on it. The status is committed here and not by the
+    /// turn, so that a turn which never yields cannot hold it up.
+    async fn cancel(&self, scope: &Scope, id: &TaskId) -> Result<TaskView, Error> {
+        let snapshot = self.snapshot(scope, id).await?;
+        let status = TaskStatusUpdateEvent {
+            task_id: id.clone(),
+            context_id: snapshot.task.context_id.clone().unwrap_or_else(|| "".into()),
+            status: TaskStatus::now(TaskState::Canceled, None),
+            metadata: None,
+        };
+        let mut batch = Batch::default();
+        batch.record(StreamResponse::StatusUpdate(status), None).map_err(Error::internal)?;
+        match self.store.append(scope, id, batch).await {
+            Ok(appended) => {
+                if let Some(live) = self.live.find(scope, id) {
+                    live.publish(&appended.events, true);
+                    if let Some(running) = &live.work.lock().running {
+                        running.cancel();
+                    }
+                    live.refuse_queue(|| failure::task_is_over(id));
+                }
+                Ok(TaskView::whole(appended.task))
+            }
+            Err(StoreError::Transition { from: TaskState::Canceled, .. }) => {
+                Ok(TaskView::whole(self.snapshot(scope, id).await?.task))
+            }
+            Err(StoreError::Transition { from, .. }) => {
+                Err(Error::with_message(ErrorCode::TaskNotCancelable, "The task has already ended")
+                    .about("taskId", id.as_str())
+                    .about("state", from.as_str()))
+            }
+            Err(error) => Err(from_store(error)),
+        }
+    }
+
+    /// Without `Last-Event-ID`: the task, then what follows, and nothing of a task that has ended. With it:
+    /// exactly what follows that event, also of a task that has since ended.
+    async fn subscribe(&self, call: &Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
+        let (scope, id) = (self.scope(&call.context), &call.request.id);
+        let live = self.live.find(&scope, id);
+        let snapshot = self.snapshot(&scope, id).await?;
+        let over = snapshot.task.status.state.is_terminal();
+        let seen = call.context.last_event.filter(|seen| *seen <= snapshot.number);
+        if over && call.context.last_event.is_none() {
+            let text = "The task has ended; get it with GetTask";
+            return Err(
+                Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
+            );
+        }
+        let live = live.unwrap_or_else(|| self.live.enter(&scope, id));
+        live.catch_up(snapshot.number, over);
+        let store = self.store.clone();
+        Ok(match seen {
+            Some(seen) => Box::pin(Subscription::after(store, live, seen, None)),
+            None => Box::pin(Subscription::with_snapshot(store, live, &snapshot, None)?),
+        })
+    }
+}
+
+fn view(task: Arc<chancery_protocol::Task>, history_length: Option<i32>) -> TaskView {
+    let history_length = history_length.and_then(|length| usize::try_from(length).ok());
+    TaskView { history_length, ..TaskView::whole(task) }
+}

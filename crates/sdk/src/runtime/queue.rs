@@ -1,0 +1,51 @@
+//! A message that starts a turn, now or when the turn before it has ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chancery_protocol::{CallContext, Error, Message, SendMessageConfiguration, Task};
+use chancery_store::Admission;
+use tokio::sync::oneshot;
+
+/// What a turn is started with.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) message: Message,
+    /// Whether it is still to become history; a resumed turn has no message of its own.
+    pub(super) is_new: bool,
+    pub(super) configuration: Option<SendMessageConfiguration>,
+    pub(super) context: CallContext,
+    pub(super) admission: Option<Admission>,
+}
+
+/// A message that waits for its turn.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) incoming: Incoming,
+    pub(super) end: Arc<TurnEnd>,
+    pub(super) answer: oneshot::Sender<Result<Arc<Task>, Error>>,
+}
+
+/// Where the streams of one turn end, if that is before the task does.
+#[derive(Debug, Default)]
+pub(super) struct TurnEnd(AtomicU64);
+
+impl Queued {
+    pub(super) fn refuse(self, error: Error) {
+        // Nobody may be waiting any more.
+        let _ = self.answer.send(Err(error));
+    }
+}
+
+impl TurnEnd {
+    /// Ends the turn's streams after this event.
+    pub(super) fn close_after(&self, number: u64) {
+        self.0.store(number, Ordering::Release);
+    }
+
+    /// Whether this event is the last that the turn's streams show.
+    pub(super) fn is_closed_after(&self, number: u64) -> bool {
+        let last = self.0.load(Ordering::Acquire);
+        last != 0 && number >= last
+    }
+}

@@ -1,0 +1,289 @@
+//! Where a turn's events wait to be committed.
+//!
+//! Emitting puts an event into a batch; whoever drives the turn commits the batch each time the agent yields.
+//! So a turn that finishes at once is one transaction, a burst is committed in large steps, and an agent that
+//! runs ahead of the journal waits here. The driver is woken only for what other threads emit: what the agent
+//! emits while it is being polled, the driver finds when that poll returns.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use chancery_protocol::{
+    Artifact, ArtifactId, ContextId, Json, JsonObject, Message, StreamResponse, Task,
+    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
+};
+use chancery_store::Batch;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Outcome;
+use crate::turn::TurnOver;
+use crate::usage::{USAGE_EXTENSION, Usage};
+
+/// How far a turn may run ahead of the journal.
+const MAX_EVENTS: usize = 64;
+const MAX_BYTES: usize = 256 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Sink {
+    task_id: TaskId,
+    context_id: ContextId,
+    cancel: CancellationToken,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    batch: Batch,
+    phase: Phase,
+    closed: bool,
+    /// Set while the driver sleeps.
+    driver: Option<Waker>,
+    /// Emitters that wait for room.
+    waiting: Vec<Waker>,
+    usage: Option<Usage>,
+    artifacts: u32,
+}
+
+/// How far the task has come, as far as this turn can tell.
+#[derive(Debug)]
+enum Phase {
+    /// The task does not exist; the first event creates it.
+    Unopened(Box<Task>),
+    /// It exists, and nobody has said that work goes on.
+    Open,
+    /// It is said to be worked on.
+    Working,
+}
+
+/// An event on its way into the batch.
+#[derive(Debug)]
+#[must_use = "an event is emitted only when awaited"]
+pub struct Emit<'a> {
+    sink: &'a Sink,
+    entry: Option<Entry>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Status(TaskState, Option<Message>),
+    Artifact { artifact: Artifact, append: bool, last: bool },
+}
+
+// === impl Sink ===
+
+impl Sink {
+    /// A sink for a task that does not exist yet.
+    pub(crate) fn unopened(task: Task) -> Self {
+        let context_id = task.context_id.clone().unwrap_or_else(ContextId::generate);
+        Self::new(task.id.clone(), context_id, Phase::Unopened(Box::new(task)))
+    }
+
+    /// A sink for a task that is being worked on.
+    pub(crate) fn working(task_id: TaskId, context_id: ContextId) -> Self {
+        Self::new(task_id, context_id, Phase::Working)
+    }
+
+    fn new(task_id: TaskId, context_id: ContextId, phase: Phase) -> Self {
+        let inner = Inner {
+            batch: Batch::default(),
+            phase,
+            closed: false,
+            driver: None,
+            waiting: Vec::new(),
+            usage: None,
+            artifacts: 0,
+        };
+        Self { task_id, context_id, cancel: CancellationToken::new(), inner: Mutex::new(inner) }
+    }
+
+    pub(crate) fn task_id(&self) -> &TaskId {
+        &self.task_id
+    }
+
+    pub(crate) fn context_id(&self) -> &ContextId {
+        &self.context_id
+    }
+
+    pub(crate) fn cancellation(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    pub(crate) fn is_unopened(&self) -> bool {
+        matches!(self.inner.lock().phase, Phase::Unopened(_))
+    }
+
+    pub(crate) fn next_artifact_id(&self) -> ArtifactId {
+        let mut inner = self.inner.lock();
+        inner.artifacts += 1;
+        ArtifactId::from(format!("artifact-{}", inner.artifacts))
+    }
+
+    pub(crate) fn set_state(&self, state: Json) {
+        self.inner.lock().batch.state = Some(state);
+    }
+
+    pub(crate) fn add_usage(&self, usage: Usage) {
+        self.inner.lock().usage.get_or_insert_default().add(usage);
+    }
+
+    pub(crate) fn status(&self, state: TaskState, message: Option<Message>) -> Emit<'_> {
+        Emit { sink: self, entry: Some(Entry::Status(state, message)) }
+    }
+
+    pub(crate) fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Emit<'_> {
+        Emit { sink: self, entry: Some(Entry::Artifact { artifact, append, last }) }
+    }
+
+    /// Creates the task, if that is still to be done.
+    pub(crate) fn open(&self) -> Result<(), serde_json::Error> {
+        self.inner.lock().open()
+    }
+
+    /// Says that work goes on, if nobody has.
+    pub(crate) fn ensure_working(&self) -> Result<(), serde_json::Error> {
+        self.inner.lock().ensure_working(self)
+    }
+
+    /// The last event of the turn.
+    pub(crate) fn conclude(&self, outcome: Outcome) -> Result<(), serde_json::Error> {
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        inner.open()?;
+        if let Some(artifact) = outcome.artifact {
+            inner.record(self, Entry::Artifact { artifact, append: false, last: true }, None)?;
+        }
+        let metadata = inner.usage.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
+        inner.record(self, Entry::Status(outcome.state, outcome.message), metadata)
+    }
+
+    /// Drops what is not committed.
+    pub(crate) fn discard(&self) {
+        self.inner.lock().batch = Batch::default();
+    }
+
+    /// Takes no more: every emitter learns that the turn is over.
+    pub(crate) fn close(&self) {
+        let waiting = {
+            let mut inner = self.inner.lock();
+            inner.closed = true;
+            std::mem::take(&mut inner.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+        self.cancel.cancel();
+    }
+
+    /// What is to be committed now; makes room for those who wait. The driver itself needs no waking.
+    pub(crate) fn take_batch(&self, driver: Option<&Waker>) -> Batch {
+        let (batch, waiting) = {
+            let mut inner = self.inner.lock();
+            (std::mem::take(&mut inner.batch), std::mem::take(&mut inner.waiting))
+        };
+        for waker in waiting {
+            if driver.is_none_or(|driver| !driver.will_wake(&waker)) {
+                waker.wake();
+            }
+        }
+        batch
+    }
+
+    /// Lets the driver sleep until somebody emits something; says no if somebody already has.
+    pub(crate) fn park(&self, driver: &Waker) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.batch.len() > 0 {
+            return false;
+        }
+        inner.driver = Some(driver.clone());
+        true
+    }
+
+    /// The driver is awake.
+    pub(crate) fn unpark(&self) {
+        self.inner.lock().driver = None;
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn is_full(&self) -> bool {
+        self.batch.len() >= MAX_EVENTS || self.batch.bytes() >= MAX_BYTES
+    }
+
+    fn open(&mut self) -> Result<(), serde_json::Error> {
+        if matches!(self.phase, Phase::Unopened(_))
+            && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
+        {
+            self.batch.record(StreamResponse::Task(*task), None)?;
+        }
+        Ok(())
+    }
+
+    fn ensure_working(&mut self, sink: &Sink) -> Result<(), serde_json::Error> {
+        self.open()?;
+        match self.phase {
+            Phase::Working => Ok(()),
+            _ => self.record(sink, Entry::Status(TaskState::Working, None), None),
+        }
+    }
+
+    fn record(
+        &mut self,
+        sink: &Sink,
+        entry: Entry,
+        metadata: Option<JsonObject>,
+    ) -> Result<(), serde_json::Error> {
+        let (task_id, context_id) = (sink.task_id.clone(), sink.context_id.clone());
+        let event = match entry {
+            Entry::Status(state, message) => {
+                self.phase = Phase::Working;
+                let message =
+                    message.map(|message| message.in_task(task_id.clone()).in_context(context_id.clone()));
+                let status = TaskStatus::now(state, message);
+                StreamResponse::StatusUpdate(TaskStatusUpdateEvent { task_id, context_id, status, metadata })
+            }
+            Entry::Artifact { artifact, append, last } => {
+                StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
+                    task_id,
+                    context_id,
+                    artifact,
+                    append,
+                    last_chunk: last,
+                    metadata,
+                })
+            }
+        };
+        self.batch.record(event, None)
+    }
+}
+
+// === impl Emit ===
+
+impl Future for Emit<'_> {
+    type Output = Result<(), TurnOver>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let sink = self.sink;
+        let mut inner = sink.inner.lock();
+        if inner.closed {
+            return Poll::Ready(Err(TurnOver));
+        }
+        if inner.is_full() {
+            inner.waiting.push(context.waker().clone());
+            return Poll::Pending;
+        }
+        let Some(entry) = self.entry.take() else { return Poll::Ready(Ok(())) };
+        let opened = match entry {
+            Entry::Status(..) => inner.open(),
+            Entry::Artifact { .. } => inner.ensure_working(sink),
+        };
+        let recorded = opened.and_then(|()| inner.record(sink, entry, None));
+        let driver = inner.driver.take();
+        drop(inner);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Poll::Ready(recorded.map_err(|_| TurnOver))
+    }
+}

@@ -1,0 +1,122 @@
+//! A stream of the events of one task: from any event on, in order, without a gap.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use chancery_protocol::{BoxFuture, Error, Event, StreamResponse};
+use chancery_store::{Read, Snapshot, Store, StoreError};
+use futures_core::Stream;
+
+use super::failure::from_store;
+use super::live::{Found, Live, Watcher};
+use super::queue::TurnEnd;
+
+/// How many events one read of the store fetches for a subscriber that lags.
+const READ_AHEAD: usize = 64;
+
+pub(super) struct Subscription {
+    store: Arc<Store>,
+    watcher: Watcher,
+    /// The number of the last event that was fetched.
+    cursor: u64,
+    fetched: VecDeque<Event>,
+    reading: Option<BoxFuture<'static, Result<Vec<Event>, Error>>>,
+    /// Ends the stream before the task does.
+    end: Option<Arc<TurnEnd>>,
+    over: bool,
+}
+
+impl Subscription {
+    /// Everything after an event.
+    pub(super) fn after(store: Arc<Store>, live: Arc<Live>, cursor: u64, end: Option<Arc<TurnEnd>>) -> Self {
+        Self {
+            store,
+            watcher: live.watch(),
+            cursor,
+            fetched: VecDeque::new(),
+            reading: None,
+            end,
+            over: false,
+        }
+    }
+
+    /// The task as it stands, then everything after that.
+    pub(super) fn with_snapshot(
+        store: Arc<Store>,
+        live: Arc<Live>,
+        snapshot: &Snapshot,
+        end: Option<Arc<TurnEnd>>,
+    ) -> Result<Self, Error> {
+        let mut subscription = Self::after(store, live, snapshot.number, end);
+        subscription.fetched.push_back(snapshot_event(snapshot)?);
+        Ok(subscription)
+    }
+
+    /// Reads what the ring no longer has. If even the journal has let go of it, the task itself stands in.
+    fn read_store(&self) -> BoxFuture<'static, Result<Vec<Event>, Error>> {
+        let (store, live, cursor) = (self.store.clone(), self.watcher.live.clone(), self.cursor);
+        Box::pin(async move {
+            let gone = |error: StoreError| from_store(error);
+            match store.read(live.scope(), live.task_id(), cursor, READ_AHEAD).await.map_err(gone)? {
+                Read::Events(events) => Ok(events),
+                Read::Compacted => {
+                    let snapshot = store.snapshot(live.scope(), live.task_id()).await.map_err(gone)?;
+                    Ok(vec![snapshot_event(&snapshot)?])
+                }
+            }
+        })
+    }
+}
+
+/// The first `task` of a stream carries the number of the last event folded into it.
+fn snapshot_event(snapshot: &Snapshot) -> Result<Event, Error> {
+    let mut json = br#"{"task":"#.to_vec();
+    serde_json::to_writer(&mut json, &*snapshot.task).map_err(Error::internal)?;
+    json.push(b'}');
+    Ok(Event { number: snapshot.number, json: Bytes::from(json) })
+}
+
+/// A direct answer: exactly one event.
+pub(super) fn message_event(message: chancery_protocol::Message) -> Result<Event, Error> {
+    let json = serde_json::to_vec(&StreamResponse::Message(message)).map_err(Error::internal)?;
+    Ok(Event { number: 0, json: json.into() })
+}
+
+impl Stream for Subscription {
+    type Item = Result<Event, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if this.over {
+                return Poll::Ready(None);
+            }
+            if let Some(event) = this.fetched.pop_front() {
+                this.cursor = this.cursor.max(event.number);
+                this.over = this.end.as_ref().is_some_and(|end| end.is_closed_after(event.number));
+                return Poll::Ready(Some(Ok(event)));
+            }
+            if let Some(reading) = &mut this.reading {
+                let Poll::Ready(read) = reading.as_mut().poll(context) else { return Poll::Pending };
+                this.reading = None;
+                match read {
+                    Ok(events) => this.fetched.extend(events),
+                    Err(error) => {
+                        this.over = true;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                }
+                continue;
+            }
+            match this.watcher.fetch(this.cursor, &mut this.fetched, context.waker()) {
+                Found::Events => {}
+                Found::Lagging => this.reading = Some(this.read_store()),
+                Found::Waiting => return Poll::Pending,
+                Found::Ended => this.over = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Bodies: reading a request's within its limits, and what a response's can be.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use chancery_protocol::{Error, ErrorCode};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+
+use super::limits::ServerLimits;
+use crate::binding::sse::EventFrames;
+
+/// The body of a response.
+#[derive(Debug)]
+pub struct Body(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Whole(Option<Bytes>),
+    Stream(Box<EventFrames>),
+}
+
+/// Why a body was not read.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    TooLarge(usize),
+    TooSlow,
+    Cut,
+}
+
+// === impl Body ===
+
+impl Body {
+    pub(crate) fn empty() -> Self {
+        Self(Kind::Whole(None))
+    }
+
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Whole(Some(bytes.into())))
+    }
+
+    pub(crate) fn stream(frames: EventFrames) -> Self {
+        Self(Kind::Stream(Box::new(frames)))
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match &mut self.0 {
+            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Stream(frames) => frames.poll_bytes(context).map(|bytes| bytes.map(|b| Ok(Frame::data(b)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+// === impl Unread ===
+
+impl From<Unread> for Error {
+    fn from(unread: Unread) -> Self {
+        let text = match unread {
+            Unread::TooLarge(limit) => format!("The request body is larger than {limit} bytes"),
+            Unread::TooSlow => "The request body took too long to arrive".to_owned(),
+            Unread::Cut => "The request body ended early".to_owned(),
+        };
+        Self::with_message(ErrorCode::InvalidRequest, text)
+    }
+}
+
+/// Reads a body. The usual one is there already, in one piece, and is not copied.
+pub(crate) async fn read<B>(body: B, limits: &ServerLimits) -> Result<Bytes, Unread>
+where
+    B: HttpBody<Data = Bytes>,
+{
+    let limit = limits.body_bytes;
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Unread::TooLarge(limit));
+    }
+    let mut body = std::pin::pin!(body);
+    let mut slow = None;
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while !body.is_end_stream() {
+        let frame = poll_fn(|context| {
+            if let Poll::Ready(frame) = body.as_mut().poll_frame(context) {
+                return Poll::Ready(Ok(frame));
+            }
+            let slow = slow.get_or_insert_with(|| Box::pin(tokio::time::sleep(limits.body_timeout)));
+            slow.as_mut().poll(context).map(|()| Err(Unread::TooSlow))
+        })
+        .await?;
+        let Some(frame) = frame else { break };
+        let Ok(data) = frame.map_err(|_| Unread::Cut)?.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > limit {
+            return Err(Unread::TooLarge(limit));
+        }
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&data);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    Ok([first, rest.freeze()].concat().into())
+}

@@ -1,0 +1,323 @@
+//! The HTTP server: agents at paths, both bindings on one port.
+//!
+//! A request passes `listener` (connections, limits), `service` (which agent, which binding, who), a binding
+//! in [`crate::binding`], and then the agent's endpoint.
+
+mod body;
+mod card;
+mod hygiene;
+mod limits;
+mod listener;
+mod service;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_protocol::{AgentCard, Error, Principal, Timestamp};
+use chancery_store::Store;
+use http::request::Parts;
+use tokio::net::{TcpListener, ToSocketAddrs};
+
+use crate::runtime::Runtime;
+use crate::spec::AgentSpec;
+use card::CardDocument;
+use service::{Authenticate, Mount, Site};
+
+pub use body::Body;
+pub use card::WELL_KNOWN_CARD;
+pub use limits::ServerLimits;
+pub use listener::Server;
+pub use service::Service;
+pub(crate) use service::StreamSlots;
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsError};
+
+/// Puts agents at paths and says how they are served.
+///
+/// ```no_run
+/// # use chancery_sdk::{AgentSpec, Message, Server, agent_fn};
+/// # async fn run() -> Result<(), chancery_sdk::ServeError> {
+/// let echo = agent_fn(|message: Message| async move { message.text().into_owned() });
+/// Server::builder().agent(AgentSpec::new("echo", echo)).bind("127.0.0.1:8080").await?.run().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ServerBuilder {
+    agents: Vec<(String, AgentSpec)>,
+    store: Option<Arc<Store>>,
+    public_url: Option<String>,
+    authenticate: Option<Authenticate>,
+    anonymous_extended_card: bool,
+    jsonrpc_path: String,
+    lenient_version: bool,
+    tenant_is_realm: bool,
+    limits: ServerLimits,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
+}
+
+/// What is wrong with the way a server was put together: everything, at once.
+#[derive(Debug, thiserror::Error)]
+#[error("the server cannot be built: {}", problems.join("; "))]
+pub struct BuildError {
+    /// One sentence each.
+    pub problems: Vec<String>,
+}
+
+/// Why a server does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// It was put together wrongly.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The address cannot be listened on.
+    #[error("cannot listen: {0}")]
+    Listen(#[from] std::io::Error),
+}
+
+/// Serves one agent at the root of an address until SIGTERM or Ctrl-C.
+pub async fn serve(address: impl ToSocketAddrs, agent: AgentSpec) -> Result<(), ServeError> {
+    Server::builder().agent(agent).bind(address).await?.run().await;
+    Ok(())
+}
+
+impl Server {
+    /// Starts with nothing mounted, a store in memory and the default limits.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder {
+            agents: Vec::new(),
+            store: None,
+            public_url: None,
+            authenticate: None,
+            anonymous_extended_card: false,
+            jsonrpc_path: "/".to_owned(),
+            lenient_version: false,
+            tenant_is_realm: false,
+            limits: ServerLimits::default(),
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// Mounts an agent at the root.
+    #[must_use]
+    pub fn agent(self, agent: AgentSpec) -> Self {
+        self.agent_at("", agent)
+    }
+
+    /// Mounts an agent at `/agents/{name}`.
+    #[must_use]
+    pub fn fleet_agent(self, agent: AgentSpec) -> Self {
+        let path = format!("/agents/{}", agent.name());
+        self.agent_at(path, agent)
+    }
+
+    /// Mounts an agent at a path.
+    #[must_use]
+    pub fn agent_at(mut self, path: impl Into<String>, agent: AgentSpec) -> Self {
+        self.agents.push((path.into(), agent));
+        self
+    }
+
+    /// Where tasks are kept; in memory unless said otherwise.
+    #[must_use]
+    pub fn store(mut self, store: Arc<Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The URL under which the world sees the server; the cards name it. Never taken from a Host header.
+    #[must_use]
+    pub fn public_url(mut self, url: impl Into<String>) -> Self {
+        self.public_url = Some(url.into().trim_end_matches('/').to_owned());
+        self
+    }
+
+    /// Decides who is calling. Without this everyone is the same anonymous caller.
+    #[must_use]
+    pub fn authenticate(
+        mut self,
+        decide: impl Fn(&Parts) -> Result<Principal, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.authenticate = Some(Arc::new(decide));
+        self
+    }
+
+    /// Shows extended cards to callers that nobody has authenticated.
+    #[must_use]
+    pub fn anonymous_extended_card(mut self) -> Self {
+        self.anonymous_extended_card = true;
+        self
+    }
+
+    /// Where JSON-RPC is posted to, below an agent's path: `/` unless said otherwise. `/rpc` and `/jsonrpc`
+    /// work too.
+    #[must_use]
+    pub fn jsonrpc_path(mut self, path: impl Into<String>) -> Self {
+        self.jsonrpc_path = path.into();
+        self
+    }
+
+    /// Takes a call without A2A-Version as one of the newest version, not of 0.3 as the protocol has it.
+    #[must_use]
+    pub fn lenient_version(mut self, lenient: bool) -> Self {
+        self.lenient_version = lenient;
+        self
+    }
+
+    /// Takes a tenant that is not the agent's name as a realm of its own. It isolates, but it is not
+    /// authenticated: whoever can name it is in it.
+    #[must_use]
+    pub fn tenant_is_realm(mut self) -> Self {
+        self.tenant_is_realm = true;
+        self
+    }
+
+    /// How much the server takes from anyone.
+    #[must_use]
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Speaks TLS.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Listens. Unless a public URL is set, the cards name the address.
+    pub async fn bind(mut self, address: impl ToSocketAddrs) -> Result<Server, ServeError> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        if self.public_url.is_none() && !address.ip().is_unspecified() {
+            self.public_url = Some(format!("{}://{address}", self.scheme()));
+        }
+        #[cfg(feature = "tls")]
+        let tls = self.tls.take();
+        let (service, url, store) = self.build_site(Some(address))?;
+        tokio::spawn(sweep(Arc::downgrade(&store)));
+        Ok(Server {
+            listener,
+            service,
+            url,
+            #[cfg(feature = "tls")]
+            tls,
+        })
+    }
+
+    /// The site as a service, for people who have a server of their own. Needs a public URL.
+    pub fn build(self) -> Result<Service, BuildError> {
+        Ok(self.build_site(None)?.0)
+    }
+
+    fn scheme(&self) -> &'static str {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return "https";
+        }
+        "http"
+    }
+
+    fn build_site(self, address: Option<SocketAddr>) -> Result<(Service, String, Arc<Store>), BuildError> {
+        let mut problems = self.problems(address);
+        let url = self.public_url.clone().unwrap_or_default();
+        let store = self.store.clone().unwrap_or_else(|| Arc::new(Store::memory()));
+        let mut mounts = Vec::new();
+        for (path, spec) in &self.agents {
+            match self.mount(path, spec, &url, &store) {
+                Ok(mount) => mounts.push(mount),
+                Err(error) => {
+                    problems.push(format!("agent `{}`: its card cannot be written: {error}", spec.name))
+                }
+            }
+        }
+        if !problems.is_empty() {
+            return Err(BuildError { problems });
+        }
+        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
+        let site = Site {
+            mounts,
+            authenticate: self.authenticate,
+            limits: self.limits,
+            lenient_version: self.lenient_version,
+            streams: StreamSlots::new(&self.limits),
+        };
+        Ok((Service::new(site), url, store))
+    }
+
+    fn mount(&self, path: &str, spec: &AgentSpec, url: &str, store: &Arc<Store>) -> Result<Mount, Error> {
+        let card: Arc<AgentCard> = Arc::new(card::derive(spec, &format!("{url}{path}"), &self.jsonrpc_path));
+        let bare = self.jsonrpc_path.trim_end_matches('/');
+        Ok(Mount {
+            path: path.to_owned(),
+            name: spec.name.clone(),
+            tenant_is_realm: self.tenant_is_realm,
+            card: CardDocument::new(&card)?,
+            endpoint: Arc::new(Runtime::new(spec.clone(), card, store.clone())),
+            jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
+            extensions: spec.extensions.iter().map(|extension| extension.uri.clone()).collect(),
+        })
+    }
+
+    fn problems(&self, address: Option<SocketAddr>) -> Vec<String> {
+        let mut problems: Vec<_> = self.agents.iter().flat_map(|(_, spec)| spec.problems()).collect();
+        if self.agents.is_empty() {
+            problems.push("no agent is mounted; add one with `agent`".to_owned());
+        }
+        match &self.public_url {
+            None => problems.push(match address {
+                Some(address) => format!("{address} is no address to put into a card; set `public_url`"),
+                None => "a service without a listener needs `public_url`".to_owned(),
+            }),
+            Some(url) if !url.starts_with("http://") && !url.starts_with("https://") => {
+                problems.push(format!("`{url}` is not an http or https URL"));
+            }
+            Some(_) => {}
+        }
+        if !self.jsonrpc_path.starts_with('/') {
+            problems.push(format!("the JSON-RPC path `{}` does not begin with a slash", self.jsonrpc_path));
+        }
+        let mut paths: Vec<_> = self.agents.iter().map(|(path, _)| path).collect();
+        paths.sort_unstable();
+        for pair in paths.windows(2).filter(|pair| pair[0] == pair[1]) {
+            problems.push(format!("two agents are mounted at `{}`", pair[0]));
+        }
+        for (path, spec) in &self.agents {
+            if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
+                problems.push(format!("the path `{path}` must begin with a slash and not end with one"));
+            }
+            if spec.extended_card.is_some() && self.authenticate.is_none() && !self.anonymous_extended_card {
+                problems.push(format!(
+                    "agent `{}` has an extended card and nobody is authenticated; add `authenticate`, or allow it with `anonymous_extended_card`",
+                    spec.name
+                ));
+            }
+        }
+        problems
+    }
+}
+
+impl std::fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerBuilder").field("agents", &self.agents).finish_non_exhaustive()
+    }
+}
+
+/// Compacts and forgets old tasks for as long as somebody uses the store.
+async fn sweep(store: std::sync::Weak<Store>) {
+    let mut every = tokio::time::interval(Duration::from_secs(10));
+    loop {
+        every.tick().await;
+        let Some(store) = store.upgrade() else { return };
+        store.sweep(Timestamp::now()).await;
+    }
+}

@@ -1,0 +1,266 @@
+//! From a request to a response: which agent, which binding, who is calling.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chancery_protocol::jsonrpc::RequestId;
+use chancery_protocol::{
+    BoxFuture, Call, CallContext, DynEndpoint, Error, ErrorCode, Principal, Reply, Request,
+};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::body::{self, Body, Unread};
+use super::card::{CardDocument, WELL_KNOWN_CARD};
+use super::hygiene;
+use super::limits::ServerLimits;
+use crate::binding::{head, jsonrpc, rest};
+
+/// Decides who is calling, from the head of a request.
+pub(super) type Authenticate = Arc<dyn Fn(&Parts) -> Result<Principal, Error> + Send + Sync>;
+
+/// A whole site as one `tower` service, for hyper, axum or anything else that takes one.
+#[derive(Clone)]
+pub struct Service(Arc<Site>);
+
+pub(crate) struct Site {
+    /// The longest path first.
+    pub(crate) mounts: Vec<Mount>,
+    pub(super) authenticate: Option<Authenticate>,
+    pub(crate) limits: ServerLimits,
+    pub(crate) lenient_version: bool,
+    pub(crate) streams: StreamSlots,
+}
+
+/// An agent at a path.
+pub(crate) struct Mount {
+    pub(crate) path: String,
+    pub(crate) name: Arc<str>,
+    pub(crate) tenant_is_realm: bool,
+    pub(crate) endpoint: Arc<dyn DynEndpoint>,
+    pub(crate) card: CardDocument,
+    /// Where JSON-RPC is posted to, below the path; without a trailing slash.
+    pub(crate) jsonrpc_paths: Vec<String>,
+    pub(crate) extensions: Vec<String>,
+}
+
+/// Bounds how many streams are open at a time.
+#[derive(Debug)]
+pub(crate) struct StreamSlots {
+    slots: Arc<Semaphore>,
+    keep_alive: Duration,
+}
+
+// === impl Service ===
+
+impl Service {
+    pub(crate) fn new(site: Site) -> Self {
+        Self(Arc::new(site))
+    }
+
+    pub(crate) fn limits(&self) -> &ServerLimits {
+        &self.0.limits
+    }
+}
+
+impl<B> tower_service::Service<http::Request<B>> for Service
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let site = self.0.clone();
+        let (head, body) = request.into_parts();
+        Box::pin(async move { Ok(site.respond(head, body).await) })
+    }
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let paths: Vec<_> = self.0.mounts.iter().map(|mount| mount.path.as_str()).collect();
+        f.debug_struct("Service").field("mounts", &paths).finish_non_exhaustive()
+    }
+}
+
+// === impl Site ===
+
+impl Site {
+    async fn respond<B>(&self, head: Parts, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+    {
+        if let Some(problem) = hygiene::problem(&head) {
+            let error = Error::with_message(ErrorCode::InvalidRequest, problem);
+            return rest::fail(false, &error);
+        }
+        let Some((mount, path)) = self.find(head.uri.path()) else {
+            return rest::no_route(rest::wants_a2a_json(&head), chancery_protocol::NoRoute::Path);
+        };
+        if path == WELL_KNOWN_CARD && (head.method == Method::GET || head.method == Method::HEAD) {
+            return mount.card.respond(&head.method, &head.headers);
+        }
+        let bare = path.strip_suffix('/').unwrap_or(path);
+        if head.method == Method::POST && mount.jsonrpc_paths.iter().any(|known| known == bare) {
+            self.jsonrpc(mount, &head, body).await
+        } else {
+            self.rest(mount, &head, path, body).await
+        }
+    }
+
+    /// The agent that a path belongs to, and the path below it.
+    fn find<'a>(&self, path: &'a str) -> Option<(&Mount, &'a str)> {
+        self.mounts.iter().find_map(|mount| {
+            let below = path.strip_prefix(mount.path.as_str())?;
+            (below.is_empty() || below.starts_with('/')).then_some((mount, below))
+        })
+    }
+
+    async fn jsonrpc<B>(&self, mount: &Mount, head: &Parts, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+    {
+        let principal = match self.authenticate(head) {
+            Ok(principal) => principal,
+            Err(error) => return jsonrpc::fail(&RequestId::NULL, &error),
+        };
+        let body = match body::read(body, &self.limits).await {
+            Ok(body) => body,
+            Err(unread) => return jsonrpc::fail_with(unread.status(), &RequestId::NULL, &unread.into()),
+        };
+        let jsonrpc::Decoded { id, call } = jsonrpc::decode(head, &body);
+        drop(body);
+        let context = head::context(head, principal, &mount.name, self.lenient_version);
+        // Which version is spoken comes before whether the request is a good one.
+        let (context, request) = match context.and_then(|context| Ok((context, call?))) {
+            Ok(both) => both,
+            Err(error) => return jsonrpc::fail(&id, &error),
+        };
+        let extensions = context.extensions.clone();
+        let reply = self.call(mount, request, context, None).await;
+        let mut response = jsonrpc::respond(id, reply, &self.streams);
+        head::echo_extensions(&mut response, &extensions, &mount.extensions);
+        response
+    }
+
+    async fn rest<B>(&self, mount: &Mount, head: &Parts, path: &str, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+    {
+        let a2a_json = rest::wants_a2a_json(head);
+        let target = match rest::find(&head.method, path) {
+            Ok(target) => target,
+            Err(why) => return rest::no_route(a2a_json, why),
+        };
+        let principal = match self.authenticate(head) {
+            Ok(principal) => principal,
+            Err(error) => return rest::fail(a2a_json, &error),
+        };
+        let context = match head::context(head, principal, &mount.name, self.lenient_version) {
+            Ok(context) => context,
+            Err(error) => return rest::fail(a2a_json, &error),
+        };
+        let body = match body::read(body, &self.limits).await {
+            Ok(body) => body,
+            Err(unread) => return rest::fail_with(unread.status(), a2a_json, &unread.into()),
+        };
+        let extensions = context.extensions.clone();
+        let reply = match rest::decode(&target.route, head, &body) {
+            Ok(request) => self.call(mount, request, context, target.tenant.as_deref()).await,
+            Err(error) => Err(error),
+        };
+        let mut response = rest::respond(a2a_json, reply, &self.streams);
+        head::echo_extensions(&mut response, &extensions, &mount.extensions);
+        response
+    }
+
+    fn authenticate(&self, head: &Parts) -> Result<Principal, Error> {
+        match &self.authenticate {
+            Some(authenticate) => authenticate(head),
+            None => Ok(Principal::anonymous()),
+        }
+    }
+
+    async fn call(
+        &self,
+        mount: &Mount,
+        mut request: Request,
+        mut context: CallContext,
+        path_tenant: Option<&str>,
+    ) -> Result<Reply, Error> {
+        let tenant = request.tenant_mut();
+        if let Some(named) = path_tenant {
+            if !tenant.is_empty() && tenant != named {
+                return Err(Error::invalid_field("tenant", "the path and the body disagree"));
+            }
+            named.clone_into(tenant);
+        }
+        mount.route_tenant(tenant, &mut context)?;
+        let operation = request.operation();
+        let reply = mount.endpoint.call(Call { request, context }).await;
+        if let Err(error) = &reply
+            && error.code() == ErrorCode::Internal
+        {
+            tracing::error!(agent = &*mount.name, operation = operation.method(), ?error, "call failed");
+        }
+        reply
+    }
+}
+
+// === impl Mount ===
+
+impl Mount {
+    /// A tenant only routes, and this agent is where it has arrived: it must be the agent's own name. Where the
+    /// operator says so, it is a realm instead.
+    fn route_tenant(&self, tenant: &str, context: &mut CallContext) -> Result<(), Error> {
+        if tenant.is_empty() || tenant == &*self.name {
+            return Ok(());
+        }
+        if self.tenant_is_realm {
+            context.principal.realm = format!("{}/{tenant}", context.principal.realm).into();
+            return Ok(());
+        }
+        Err(Error::invalid_field("tenant", "is not known here"))
+    }
+}
+
+// === impl StreamSlots ===
+
+impl StreamSlots {
+    pub(crate) fn new(limits: &ServerLimits) -> Self {
+        Self { slots: Arc::new(Semaphore::new(limits.streams)), keep_alive: limits.keep_alive }
+    }
+
+    pub(crate) fn open(&self) -> Result<OwnedSemaphorePermit, Error> {
+        self.slots.clone().try_acquire_owned().map_err(|_| {
+            Error::with_message(ErrorCode::Unavailable, "Too many streams are open; try again later")
+                .retry_after(Duration::from_secs(1))
+        })
+    }
+
+    pub(crate) fn keep_alive(&self) -> Duration {
+        self.keep_alive
+    }
+}
+
+// === impl Unread ===
+
+impl Unread {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Cut => StatusCode::BAD_REQUEST,
+        }
+    }
+}

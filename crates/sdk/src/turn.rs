@@ -1,0 +1,186 @@
+//! One turn of an agent: what it was told, and the sink for what it has to say.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use chancery_protocol::{
+    Artifact, ArtifactId, ContextId, Json, JsonError, Message, Part, Principal, SendMessageConfiguration,
+    Task, TaskId, TaskState, media_type_matches,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Outcome;
+use crate::runtime::{Emit, Sink};
+use crate::usage::Usage;
+
+/// One turn: a message, and everything needed to answer it.
+///
+/// What it emits is numbered and committed in the order of the calls. Emitting waits only when the journal
+/// falls behind, so a burst of any length is safe and loses nothing.
+#[derive(Debug)]
+pub struct Turn {
+    pub(crate) message: Message,
+    pub(crate) facts: Facts,
+    pub(crate) sink: Arc<Sink>,
+}
+
+/// What a turn knows besides its message.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) principal: Principal,
+    pub(crate) configuration: Option<SendMessageConfiguration>,
+    /// The task as the turn found it; none if the turn began it.
+    pub(crate) task: Option<Arc<Task>>,
+    pub(crate) referenced: Vec<Arc<Task>>,
+    pub(crate) state: Option<Json>,
+    pub(crate) deadline: Instant,
+    pub(crate) extensions: Vec<String>,
+}
+
+/// The turn is over: its task was canceled, its deadline passed, or the journal refused more.
+#[derive(Debug, thiserror::Error)]
+#[error("the turn is over")]
+pub struct TurnOver;
+
+/// An artifact that is emitted in pieces.
+#[derive(Debug)]
+pub struct ArtifactWriter<'a> {
+    turn: &'a Turn,
+    id: ArtifactId,
+    name: String,
+    begun: bool,
+}
+
+impl Turn {
+    /// What the client says.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The text of what the client says.
+    pub fn text(&self) -> Cow<'_, str> {
+        self.message.text()
+    }
+
+    /// The message alone, for agents that need nothing else.
+    pub fn into_message(self) -> Message {
+        self.message
+    }
+
+    /// The task, which may not be open yet.
+    pub fn task_id(&self) -> &TaskId {
+        self.sink.task_id()
+    }
+
+    /// The conversation.
+    pub fn context_id(&self) -> &ContextId {
+        self.sink.context_id()
+    }
+
+    /// Who is calling.
+    pub fn principal(&self) -> &Principal {
+        &self.facts.principal
+    }
+
+    /// What was said in this task before, oldest first.
+    pub fn history(&self) -> &[Message] {
+        self.facts.task.as_ref().map_or(&[], |task| &task.history)
+    }
+
+    /// The task as this turn found it; none if this turn began it.
+    pub fn task(&self) -> Option<&Task> {
+        self.facts.task.as_deref()
+    }
+
+    /// Those of the tasks that the message refers to which the caller may see.
+    pub fn referenced_tasks(&self) -> &[Arc<Task>] {
+        &self.facts.referenced
+    }
+
+    /// Whether the client takes this media type. One that names none takes all.
+    pub fn accepts(&self, media_type: &str) -> bool {
+        let modes = self.facts.configuration.as_ref().map_or(&[][..], |wanted| &wanted.accepted_output_modes);
+        modes.is_empty() || modes.iter().any(|mode| media_type_matches(mode, media_type))
+    }
+
+    /// The extensions that the client activated.
+    pub fn extensions(&self) -> &[String] {
+        &self.facts.extensions
+    }
+
+    /// When the turn will be ended.
+    pub fn deadline(&self) -> Instant {
+        self.facts.deadline
+    }
+
+    /// Fires when the turn is over. The turn's own future is dropped then; pass this on to work that it
+    /// spawned elsewhere.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.sink.cancellation().child_token()
+    }
+
+    /// What an earlier turn of this task left with [`Turn::set_state`].
+    pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
+        self.facts.state.as_ref().map(Json::to_value).transpose()
+    }
+
+    /// Leaves a value for the next turn of this task. It is committed with the next event.
+    pub fn set_state<T: Serialize>(&self, value: &T) -> Result<(), JsonError> {
+        self.sink.set_state(Json::from_value(value)?);
+        Ok(())
+    }
+
+    /// Says that work goes on, with a word about how.
+    pub fn working(&self, progress: impl Into<String>) -> Emit<'_> {
+        self.sink.status(TaskState::Working, Some(Message::agent(progress)))
+    }
+
+    /// Emits an artifact as a whole.
+    pub fn artifact(&self, artifact: Artifact) -> Emit<'_> {
+        self.sink.artifact(artifact, false, true)
+    }
+
+    /// Begins an artifact that is emitted in pieces.
+    pub fn begin_artifact(&self, name: impl Into<String>) -> ArtifactWriter<'_> {
+        ArtifactWriter { turn: self, id: self.sink.next_artifact_id(), name: name.into(), begun: false }
+    }
+
+    /// Reports what was consumed. Reports add up and stand in the metadata of the turn's last status.
+    pub fn usage(&self, usage: Usage) {
+        self.sink.add_usage(usage);
+    }
+
+    /// Ends the turn with a question; the answer starts the next one.
+    pub fn ask(&self, question: impl Into<String>) -> Outcome {
+        Outcome::input_required(question)
+    }
+
+    /// Ends the turn until the client has authenticated somewhere, as the text explains.
+    pub fn ask_for_auth(&self, explanation: impl Into<String>) -> Outcome {
+        Outcome::auth_required(explanation)
+    }
+}
+
+impl<'a> ArtifactWriter<'a> {
+    /// Emits more of the artifact.
+    pub fn append(&mut self, part: impl Into<Part>) -> Emit<'a> {
+        self.emit(part.into(), false)
+    }
+
+    /// Emits the last of the artifact.
+    pub fn finish(mut self, part: impl Into<Part>) -> Emit<'a> {
+        self.emit(part.into(), true)
+    }
+
+    fn emit(&mut self, part: Part, last: bool) -> Emit<'a> {
+        let mut artifact = Artifact::new(self.id.clone(), vec![part]);
+        let append = std::mem::replace(&mut self.begun, true);
+        if !append {
+            artifact.name = std::mem::take(&mut self.name);
+        }
+        self.turn.sink.artifact(artifact, append, last)
+    }
+}

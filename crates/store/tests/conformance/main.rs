@@ -1,0 +1,92 @@
+//! What every store must do, whatever is behind it. A back end joins with one line: [`store_suite!`].
+//!
+//! Nothing here waits or looks at a clock: the statuses of tasks lie far ahead of any clock, and only
+//! `Store::sweep` makes time pass.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing where it must be has failed")]
+
+mod admissions;
+mod concurrency;
+mod fold;
+mod journal;
+mod limits;
+mod list;
+mod list_pages;
+mod retention;
+mod scopes;
+mod support;
+
+use std::sync::Arc;
+
+use chancery_store::{Store, StoreLimits};
+
+/// Makes one test of each check for a back end. `$open` makes an empty store with the limits given.
+macro_rules! store_suite {
+    ($backend:ident, $open:expr) => {
+        mod $backend {
+            use super::*;
+
+            fn open(limits: StoreLimits) -> Store {
+                ($open)(limits)
+            }
+
+            checks! { journal => store(open):
+                a_created_task_is_there, numbers_follow_each_other, reads_from_any_position,
+                a_batch_is_all_or_nothing, transitions_follow_the_protocol, nothing_follows_the_end,
+                a_task_is_created_once, an_unknown_task_takes_nothing, history_is_in_order,
+                events_are_kept_byte_for_byte, the_state_value_rides_with_the_batch,
+            }
+            checks! { fold => store(open): the_task_is_the_fold_of_its_events, }
+            checks! { scopes => store(open):
+                other_scopes_see_nothing, other_scopes_change_nothing, scopes_hold_the_same_id_apart,
+            }
+            checks! { list => store(open):
+                newest_status_first, only_a_status_moves_a_task, filters_alone_and_together,
+                since_is_inclusive, since_is_exact_below_a_millisecond, an_unknown_scope_is_empty,
+            }
+            checks! { list_pages => store(open):
+                pages_join_without_gap, pages_of_a_filtered_list, pages_stand_while_tasks_come,
+                pages_stand_while_tasks_move, tokens_travel_as_text,
+            }
+            checks! { retention => open:
+                events_are_compacted_in_time, tasks_are_forgotten_in_time, one_sweep_does_it_all,
+                the_cap_forgets_the_oldest, active_tasks_stay, an_end_without_a_time_is_an_end_now,
+            }
+            checks! { limits => open:
+                events_are_limited, artifacts_are_limited, artifacts_are_counted_once, bytes_are_limited,
+            }
+            checks! { admissions => open:
+                a_key_is_used_once, keys_belong_to_a_scope, what_fails_uses_no_key,
+                keys_are_forgotten_in_time, the_cap_forgets_the_oldest_key, one_of_many_commits,
+            }
+            checks! { concurrency => store(open):
+                chunks_from_many_threads, one_end_wins, nothing_slips_in_after_the_end, one_creation_wins,
+            }
+        }
+    };
+}
+
+macro_rules! checks {
+    ($module:ident => store($open:ident): $($check:ident),* $(,)?) => {
+        mod $module {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $check() {
+                crate::$module::$check(crate::with_defaults(super::$open)).await;
+            }
+        )*}
+    };
+    ($module:ident => $open:ident: $($check:ident),* $(,)?) => {
+        mod $module {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $check() {
+                crate::$module::$check(super::$open).await;
+            }
+        )*}
+    };
+}
+
+fn with_defaults(open: impl Fn(StoreLimits) -> Store) -> Arc<Store> {
+    Arc::new(open(StoreLimits::default()))
+}
+
+store_suite!(memory, |limits| Store::open("memory:", limits).unwrap());

@@ -1,0 +1,250 @@
+//! Made-up tasks, their events and their times.
+
+use std::sync::{Arc, Barrier};
+
+use chancery_protocol::{
+    Artifact, ContextId, Event, Json, JsonObject, Message, Part, StreamResponse, Task,
+    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, Timestamp,
+};
+use chancery_store::{Admission, Appended, Batch, Change, ListQuery, Page, Read, Scope, Snapshot, Store};
+use chancery_store::{StoreError, StoreLimits};
+
+/// The year 2100: later than any clock, so that nothing grows old by itself.
+const START: i64 = 4_102_444_800_000;
+
+pub(crate) const TERMINAL: [TaskState; 4] =
+    [TaskState::Completed, TaskState::Failed, TaskState::Canceled, TaskState::Rejected];
+pub(crate) const ACTIVE: [TaskState; 4] =
+    [TaskState::Submitted, TaskState::Working, TaskState::InputRequired, TaskState::AuthRequired];
+
+/// So many milliseconds into our time.
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(START + millis)
+}
+
+pub(crate) fn scope() -> Scope {
+    scope_of("realm", "owner", "agent")
+}
+
+pub(crate) fn scope_of(realm: &str, owner: &str, agent: &str) -> Scope {
+    Scope { realm: realm.into(), owner: owner.into(), agent: agent.into() }
+}
+
+pub(crate) fn status(state: TaskState, millis: i64) -> TaskStatus {
+    TaskStatus { state, message: None, timestamp: Some(at(millis)) }
+}
+
+pub(crate) fn query(limit: usize) -> ListQuery {
+    ListQuery { limit, ..ListQuery::default() }
+}
+
+/// A batch for one task. Each event is written as the wire would show it.
+pub(crate) struct Draft {
+    id: TaskId,
+    context: ContextId,
+    wire: Vec<StreamResponse>,
+    batch: Batch,
+}
+
+/// Begins a batch.
+pub(crate) fn draft(id: &str) -> Draft {
+    Draft { id: TaskId::from(id), context: ContextId::from("c"), wire: Vec::new(), batch: Batch::default() }
+}
+
+/// Begins a batch that creates the task, with a message that names it.
+pub(crate) fn create(id: &str, state: TaskState, millis: i64) -> Draft {
+    draft(id).created(state, millis)
+}
+
+impl Draft {
+    pub(crate) fn context(mut self, context: &str) -> Self {
+        self.context = ContextId::from(context);
+        self
+    }
+
+    pub(crate) fn created(self, state: TaskState, millis: i64) -> Self {
+        let message = Message::user(format!("begin {}", self.id));
+        let mut task = Task::submitted(self.id.clone(), self.context.clone(), message);
+        task.status = status(state, millis);
+        self.task(task)
+    }
+
+    pub(crate) fn task(mut self, task: Task) -> Self {
+        self.push(StreamResponse::Task(task.clone()), Change::Created(Box::new(task)));
+        self
+    }
+
+    pub(crate) fn status(self, state: TaskState, millis: i64) -> Self {
+        self.full_status(status(state, millis), None, None)
+    }
+
+    pub(crate) fn saying(self, state: TaskState, millis: i64, said: &str) -> Self {
+        let status = TaskStatus { message: Some(Message::agent(said)), ..status(state, millis) };
+        self.full_status(status, None, None)
+    }
+
+    pub(crate) fn full_status(
+        mut self,
+        status: TaskStatus,
+        metadata: Option<JsonObject>,
+        received: Option<Message>,
+    ) -> Self {
+        let update = TaskStatusUpdateEvent {
+            task_id: self.id.clone(),
+            context_id: self.context.clone(),
+            status: status.clone(),
+            metadata: metadata.clone(),
+        };
+        let change = Change::Status { status, metadata, received: received.map(Box::new) };
+        self.push(StreamResponse::StatusUpdate(update), change);
+        self
+    }
+
+    /// The whole of an artifact.
+    pub(crate) fn artifact(self, name: &str, text: &str) -> Self {
+        self.full_artifact(Artifact::new(name, vec![Part::text(text)]), false)
+    }
+
+    /// More of an artifact.
+    pub(crate) fn chunk(self, name: &str, text: &str) -> Self {
+        self.full_artifact(Artifact::new(name, vec![Part::text(text)]), true)
+    }
+
+    pub(crate) fn full_artifact(mut self, artifact: Artifact, append: bool) -> Self {
+        let update = TaskArtifactUpdateEvent {
+            task_id: self.id.clone(),
+            context_id: self.context.clone(),
+            artifact: artifact.clone(),
+            append,
+            last_chunk: false,
+            metadata: None,
+        };
+        self.push(StreamResponse::ArtifactUpdate(update), Change::Artifact { artifact, append });
+        self
+    }
+
+    pub(crate) fn state(mut self, json: &str) -> Self {
+        self.batch.state = Some(Json::parse(json).unwrap());
+        self
+    }
+
+    /// With an idempotency key, and the digest of a body that is all of one byte.
+    pub(crate) fn key(mut self, key: &str, body: u8) -> Self {
+        self.batch.admission = Some(admission(key, body));
+        self
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.batch.bytes()
+    }
+
+    /// What the events must read back as.
+    pub(crate) fn wire(&self) -> &[StreamResponse] {
+        &self.wire
+    }
+
+    pub(crate) async fn commit(self, store: &Store, scope: &Scope) -> Result<Appended, StoreError> {
+        store.append(scope, &self.id, self.batch).await
+    }
+
+    /// Commits to the usual scope, where nothing may refuse it.
+    pub(crate) async fn done(self, store: &Store) -> Appended {
+        self.commit(store, &scope()).await.unwrap()
+    }
+
+    /// Commits to the usual scope, where something must refuse it.
+    pub(crate) async fn refused(self, store: &Store) -> StoreError {
+        let id = self.id.clone();
+        match self.commit(store, &scope()).await {
+            Err(error) => error,
+            Ok(appended) => panic!("{id} took what it must refuse: {appended:?}"),
+        }
+    }
+
+    fn push(&mut self, wire: StreamResponse, change: Change) {
+        self.batch.push(&wire, change).unwrap();
+        self.wire.push(wire);
+    }
+}
+
+pub(crate) fn admission(key: &str, body: u8) -> Admission {
+    Admission { key: key.to_owned(), digest: [body; 32] }
+}
+
+pub(crate) async fn snapshot(store: &Store, id: &str) -> Snapshot {
+    store.snapshot(&scope(), &TaskId::from(id)).await.unwrap()
+}
+
+/// Whether the task is not there, rather than anything else.
+pub(crate) async fn is_gone(store: &Store, id: &str) -> bool {
+    match store.snapshot(&scope(), &TaskId::from(id)).await {
+        Ok(_) => false,
+        Err(StoreError::NotFound { id: named }) => {
+            assert_eq!(named.as_str(), id);
+            true
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub(crate) async fn read(store: &Store, id: &str, after: u64, max: usize) -> Vec<Event> {
+    match store.read(&scope(), &TaskId::from(id), after, max).await.unwrap() {
+        Read::Events(events) => events,
+        Read::Compacted => panic!("the events of {id} are gone"),
+    }
+}
+
+pub(crate) async fn is_compacted(store: &Store, id: &str, after: u64) -> bool {
+    matches!(store.read(&scope(), &TaskId::from(id), after, 100).await.unwrap(), Read::Compacted)
+}
+
+pub(crate) fn numbers(events: &[Event]) -> Vec<u64> {
+    events.iter().map(|event| event.number).collect()
+}
+
+pub(crate) fn ids(page: &Page) -> Vec<&str> {
+    page.tasks.iter().map(|task| task.id.as_str()).collect()
+}
+
+pub(crate) fn texts<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<String> {
+    messages.into_iter().map(|message| message.text().into_owned()).collect()
+}
+
+/// All that a store shows of a task, to tell whether anything has changed.
+pub(crate) async fn picture(store: &Store, id: &str) -> (Task, u64, Option<Json>, Vec<Event>, Vec<String>) {
+    let Snapshot { task, number, state } = snapshot(store, id).await;
+    let page = store.list(&scope(), &query(1000)).await.unwrap();
+    let order = ids(&page).into_iter().map(str::to_owned).collect();
+    (Arc::unwrap_or_clone(task), number, state, read(store, id, 0, usize::MAX).await, order)
+}
+
+/// Changes some of the default limits.
+pub(crate) fn limits(change: impl FnOnce(&mut StoreLimits)) -> StoreLimits {
+    let mut limits = StoreLimits::default();
+    change(&mut limits);
+    limits
+}
+
+/// Runs something on so many threads, all let go at once, and gives what each returned.
+pub(crate) async fn on_threads<T, F>(count: usize, run: impl Fn(usize) -> F) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let barrier = Arc::new(Barrier::new(count));
+    let handle = tokio::runtime::Handle::current();
+    let threads: Vec<_> = (0..count)
+        .map(|thread| {
+            let (barrier, handle, work) = (barrier.clone(), handle.clone(), run(thread));
+            tokio::task::spawn_blocking(move || {
+                barrier.wait();
+                handle.block_on(work)
+            })
+        })
+        .collect();
+    let mut results = Vec::with_capacity(count);
+    for thread in threads {
+        results.push(thread.await.unwrap());
+    }
+    results
+}
