@@ -90,11 +90,12 @@ impl Drive {
             Err(error) => return self.lost(error),
         };
         self.release_agent();
-        if outcome.direct && self.sink.is_unopened() && self.live.is_none() {
-            if let Some(message) = outcome.message {
-                self.sink.close();
-                return Ok(Done::Message(message.in_context(self.sink.context_id().clone())));
-            }
+        if outcome.direct
+            && self.sink.is_unopened()
+            && let Some(message) = outcome.message
+        {
+            self.sink.close();
+            return Ok(Done::Message(message.in_context(self.sink.context_id().clone())));
         }
         self.conclude(outcome).await
     }

@@ -191,7 +191,8 @@ impl Sink {
     /// Lets the driver sleep until somebody emits something; says no if somebody already has.
     pub(crate) fn park(&self, driver: &Waker) -> bool {
         let mut inner = self.inner.lock();
-        if inner.batch.len() > 0 {
+        // A new state alone can wait for the next event.
+        if inner.batch.changes().next().is_some() {
             return false;
         }
         inner.driver = Some(driver.clone());

@@ -3,6 +3,8 @@
 //! A request passes `listener` (connections, limits), `service` (which agent, which binding, who), a binding
 //! in [`crate::binding`], and then the agent's endpoint.
 
+#[cfg(feature = "axum")]
+mod axum;
 mod body;
 mod card;
 mod hygiene;
@@ -236,7 +238,7 @@ impl ServerBuilder {
             match self.mount(path, spec, &url, &store) {
                 Ok(mount) => mounts.push(mount),
                 Err(error) => {
-                    problems.push(format!("agent `{}`: its card cannot be written: {error}", spec.name))
+                    problems.push(format!("agent `{}`: its card cannot be written: {error}", spec.name));
                 }
             }
         }
