@@ -23,7 +23,7 @@ use crate::usage::Usage;
 #[derive(Debug)]
 pub struct Turn {
     pub(crate) message: Message,
-    pub(crate) facts: Facts,
+    pub(crate) facts: Box<Facts>,
     pub(crate) sink: Arc<Sink>,
 }
 

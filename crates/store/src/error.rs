@@ -47,6 +47,9 @@ pub enum StoreError {
     /// The idempotency key has been used, with another request body.
     #[error("the idempotency key was used with another request body")]
     KeyReused,
+    /// An event cannot be written as JSON.
+    #[error("an event cannot be written")]
+    Encode(#[from] serde_json::Error),
     /// The page token is none of ours.
     #[error("the page token is not valid")]
     BadPageToken,

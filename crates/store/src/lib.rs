@@ -20,7 +20,7 @@ mod record;
 pub use error::StoreError;
 pub use limits::{Retention, StoreLimits, TaskLimits};
 pub use memory::MemoryStore;
-pub use record::{Admission, Appended, Batch, Change, ListQuery, Page, PageToken, Read, Scope, Snapshot};
+pub use record::{Admission, Appended, Batch, ListQuery, Page, PageToken, Read, Scope, Snapshot};
 
 use chancery_protocol::{TaskId, Timestamp};
 
@@ -46,7 +46,7 @@ impl Store {
         Self::Memory(MemoryStore::new(StoreLimits::default()))
     }
 
-    /// Commits a batch to a task, which its first event creates if it is [`Change::Created`].
+    /// Commits a batch to a task, which its first event may create.
     pub async fn append(&self, scope: &Scope, task: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
         match self {
             Self::Memory(store) => store.append(scope, task, batch),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_protocol::{
-    Artifact, ContextId, Event, Json, JsonObject, Message, StreamResponse, Task, TaskId, TaskState,
-    TaskStatus, Timestamp,
+    Artifact, ContextId, Event, Json, Message, Part, Task, TaskArtifactUpdateEvent, TaskId, TaskState,
+    TaskStatusUpdateEvent, Timestamp,
 };
 use serde::Serialize;
 
@@ -27,35 +27,32 @@ pub struct Scope {
 /// Events to commit together, with what rides in the same transaction.
 #[derive(Debug, Default)]
 pub struct Batch {
-    json: Vec<u8>,
-    changes: Vec<(usize, Change)>,
+    changes: Vec<Change>,
+    bytes: usize,
     /// A new value of the agent's own state for this task.
     pub state: Option<Json>,
     /// The idempotency key that this batch uses up.
     pub admission: Option<Admission>,
 }
 
-/// What an event does to the task.
+/// One event, and what it does to the task.
 #[derive(Debug)]
-pub enum Change {
+pub(crate) enum Change {
     /// The task begins.
     Created(Box<Task>),
-    /// Its status changes.
-    Status {
-        /// The new status.
-        status: TaskStatus,
-        /// Extension data for the task.
-        metadata: Option<JsonObject>,
-        /// The client's message that caused it and now becomes history.
-        received: Option<Box<Message>>,
-    },
+    /// Its status changes. The client's message that caused it, if one did, becomes history.
+    Status(TaskStatusUpdateEvent, Option<Box<Message>>),
     /// It has an artifact, or more of one.
-    Artifact {
-        /// The artifact, or the parts to append.
-        artifact: Artifact,
-        /// Whether the parts are appended.
-        append: bool,
-    },
+    Artifact(TaskArtifactUpdateEvent),
+}
+
+/// A change as the wire shows it: a `StreamResponse`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Wire<'a> {
+    Task(&'a Task),
+    StatusUpdate(&'a TaskStatusUpdateEvent),
+    ArtifactUpdate(&'a TaskArtifactUpdateEvent),
 }
 
 /// An idempotency key with a digest of the request that it came with.
@@ -70,8 +67,11 @@ pub struct Admission {
 /// What a commit gave.
 #[derive(Debug)]
 pub struct Appended {
-    /// The events with their numbers, now visible.
+    /// The events with their numbers, now visible. A task that begins and ends in one batch is shown to nobody
+    /// in between, so it has none: only the task itself is kept.
     pub events: Vec<Event>,
+    /// The number of the last event.
+    pub number: u64,
     /// The task with the batch folded in.
     pub task: Arc<Task>,
 }
@@ -134,46 +134,19 @@ pub struct PageToken {
 // === impl Batch ===
 
 impl Batch {
-    /// Adds an event: its `StreamResponse` as the wire will show it, and what it does to the task.
-    pub fn push<T: Serialize>(&mut self, wire: &T, change: Change) -> Result<(), serde_json::Error> {
-        let start = self.json.len();
-        if let Err(error) = serde_json::to_writer(&mut self.json, wire) {
-            self.json.truncate(start);
-            return Err(error);
-        }
-        self.changes.push((self.json.len(), change));
-        Ok(())
+    /// The task begins.
+    pub fn create(&mut self, task: Task) {
+        self.push(Change::Created(Box::new(task)));
     }
 
-    /// Adds an event of a task, and the client's message that caused it if there is one. A direct message has
-    /// no task and no journal; it is refused.
-    pub fn record(
-        &mut self,
-        event: StreamResponse,
-        received: Option<Message>,
-    ) -> Result<(), serde_json::Error> {
-        let start = self.json.len();
-        if let Err(error) = serde_json::to_writer(&mut self.json, &event) {
-            self.json.truncate(start);
-            return Err(error);
-        }
-        let change = match event {
-            StreamResponse::Task(task) => Change::Created(Box::new(task)),
-            StreamResponse::StatusUpdate(update) => Change::Status {
-                status: update.status,
-                metadata: update.metadata,
-                received: received.map(Box::new),
-            },
-            StreamResponse::ArtifactUpdate(update) => {
-                Change::Artifact { artifact: update.artifact, append: update.append }
-            }
-            StreamResponse::Message(_) => {
-                self.json.truncate(start);
-                return Err(serde::ser::Error::custom("a direct message belongs to no task"));
-            }
-        };
-        self.changes.push((self.json.len(), change));
-        Ok(())
+    /// The status changes, because of a client's message if there is one.
+    pub fn status(&mut self, update: TaskStatusUpdateEvent, received: Option<Message>) {
+        self.push(Change::Status(update, received.map(Box::new)));
+    }
+
+    /// There is an artifact, or more of one.
+    pub fn artifact(&mut self, update: TaskArtifactUpdateEvent) {
+        self.push(Change::Artifact(update));
     }
 
     /// How many events there are.
@@ -181,35 +154,95 @@ impl Batch {
         self.changes.len()
     }
 
-    /// Whether there is nothing to commit.
+    /// Whether there is no event.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.state.is_none()
+        self.changes.is_empty()
     }
 
-    /// How many bytes the events have.
+    /// About how many bytes it takes to keep the events.
     pub fn bytes(&self) -> usize {
-        self.json.len()
+        self.bytes
     }
 
-    /// What the events do, in order.
-    pub fn changes(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().map(|(_, change)| change)
+    fn push(&mut self, change: Change) {
+        self.bytes += change.weight();
+        self.changes.push(change);
     }
 
-    /// The events with the numbers that follow `number`, their bytes shared in one allocation.
-    pub(crate) fn number_from(self, number: u64) -> (Vec<Event>, impl Iterator<Item = Change>) {
-        let json = bytes::Bytes::from(self.json.into_boxed_slice());
-        let mut start = 0;
-        let mut next = number;
-        let slice = |(end, _): &(usize, Change)| {
-            let event = Event { number: next + 1, json: json.slice(start..*end) };
-            (start, next) = (*end, event.number);
-            event
-        };
-        let events = self.changes.iter().map(slice).collect();
-        (events, self.changes.into_iter().map(|(_, change)| change))
+    pub(crate) fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    pub(crate) fn into_changes(self) -> Vec<Change> {
+        self.changes
+    }
+
+    pub(crate) fn creates(&self) -> bool {
+        matches!(self.changes.first(), Some(Change::Created(_)))
+    }
+
+    pub(crate) fn ends(&self) -> bool {
+        self.changes.last().and_then(Change::state).is_some_and(TaskState::is_terminal)
+    }
+
+    /// Whether the task begins and ends in here. Nobody can have seen it in between, so it is compacted at once.
+    pub(crate) fn is_whole_life(&self) -> bool {
+        self.changes.len() > 1 && self.creates() && self.ends()
+    }
+
+    /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.
+    pub(crate) fn encode(&self) -> Result<Vec<Event>, StoreError> {
+        let mut json = Vec::with_capacity(self.bytes + 256 * self.changes.len());
+        let mut ends = Vec::with_capacity(self.changes.len());
+        for change in &self.changes {
+            serde_json::to_writer(&mut json, &change.wire())?;
+            ends.push(json.len());
+        }
+        let json = bytes::Bytes::from(json.into_boxed_slice());
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let events = (1..).zip(starts.zip(ends.iter()));
+        Ok(events.map(|(number, (start, end))| Event { number, json: json.slice(start..*end) }).collect())
     }
 }
+
+// === impl Change ===
+
+impl Change {
+    fn wire(&self) -> Wire<'_> {
+        match self {
+            Self::Created(task) => Wire::Task(task),
+            Self::Status(update, _) => Wire::StatusUpdate(update),
+            Self::Artifact(update) => Wire::ArtifactUpdate(update),
+        }
+    }
+
+    /// The state that it puts the task into.
+    pub(crate) fn state(&self) -> Option<TaskState> {
+        match self {
+            Self::Created(task) => Some(task.status.state),
+            Self::Status(update, _) => Some(update.status.state),
+            Self::Artifact(_) => None,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        let message = |message: &Message| message.parts.iter().map(Part::weight).sum::<usize>();
+        let content = match self {
+            Self::Created(task) => {
+                let said = task.history.iter().chain(task.status.message.iter()).map(message).sum::<usize>();
+                said + task.artifacts.iter().map(Artifact::weight).sum::<usize>()
+            }
+            Self::Status(update, received) => {
+                update.status.message.as_ref().map_or(0, message) + received.as_deref().map_or(0, message)
+            }
+            Self::Artifact(update) => update.artifact.weight(),
+        };
+        content + ENVELOPE_BYTES
+    }
+}
+
+/// What ids, state and time take in every event, about.
+const ENVELOPE_BYTES: usize = 200;
 
 // === impl PageToken ===
 

@@ -18,7 +18,7 @@ pub(super) fn spec() -> AgentSpec {
 }
 
 /// What a message asks for, by its prefix. The longer of two prefixes comes first.
-const BEHAVIOURS: [(&str, Behaviour); 24] = [
+const BEHAVIOURS: [(&str, Behaviour); 23] = [
     ("tck-complete-task", Behaviour::Say("Hello from TCK")),
     ("tck-input-required", Behaviour::Ask),
     ("tck-auth-required", Behaviour::AskForAuth),
@@ -42,7 +42,6 @@ const BEHAVIOURS: [(&str, Behaviour); 24] = [
     ("tck-stream-chunked", Behaviour::Chunks),
     ("tck-stream-basic", Behaviour::WorkText("Stream hello from TCK")),
     ("test-resubscribe-message-id", Behaviour::Wait(Duration::from_secs(8))),
-    ("", Behaviour::Nothing),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +65,13 @@ enum Behaviour {
     Nothing,
 }
 
-/// A kit's prefix decides; a follow-up goes on with what its task began.
-fn behaviour(message: &Message) -> Behaviour {
+/// What a message asks for, if it asks for anything.
+fn asked(message: &Message) -> Option<Behaviour> {
     let by_prefix = |text: &str| {
-        let found = BEHAVIOURS.iter().find(|(prefix, _)| text.starts_with(prefix));
-        found.filter(|(prefix, _)| !prefix.is_empty()).map(|(_, behaviour)| *behaviour)
+        BEHAVIOURS.iter().find(|(prefix, _)| text.starts_with(prefix)).map(|(_, behaviour)| *behaviour)
     };
     let first_text = message.parts.first().and_then(Part::as_text).unwrap_or_default();
-    by_prefix(message.message_id.as_str()).or_else(|| by_prefix(first_text)).unwrap_or(Behaviour::Nothing)
+    by_prefix(message.message_id.as_str()).or_else(|| by_prefix(first_text))
 }
 
 fn file() -> Part {
@@ -82,12 +80,13 @@ fn file() -> Part {
 
 impl Agent for Conformance {
     fn opens_task(&self, message: &Message) -> bool {
-        !matches!(behaviour(message), Behaviour::Direct)
+        !matches!(asked(message), Some(Behaviour::Direct))
     }
 
     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
-        let first = turn.history().first().unwrap_or(turn.message());
-        let outcome = match behaviour(first) {
+        // A follow-up that asks for nothing goes on with what its task began.
+        let begun = || turn.history().first().and_then(asked);
+        let outcome = match asked(turn.message()).or_else(begun).unwrap_or(Behaviour::Nothing) {
             Behaviour::Say(text) => Outcome::completed().saying(text),
             Behaviour::Ask => turn.ask("Please say more"),
             Behaviour::AskForAuth if turn.task().is_some() => Outcome::completed().saying("Thank you"),

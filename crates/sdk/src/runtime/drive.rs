@@ -82,11 +82,7 @@ impl Drive {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return self.stopped().await,
             Err(StoreError::Transition { .. }) => return self.stopped().await,
-            Err(error @ StoreError::TaskFull { .. }) => {
-                self.sink.discard();
-                let error = from_store(error);
-                conclude_failure(self.sink.task_id(), Failure::public(error.message()))
-            }
+            Err(error @ StoreError::TaskFull { .. }) => self.does_not_fit(error),
             Err(error) => return self.lost(error),
         };
         self.release_agent();
@@ -133,8 +129,8 @@ impl Drive {
             if let Poll::Ready(stopped) = stop.poll(context, &self.sink, self.deadline) {
                 return Poll::Ready(stopped);
             }
-            if !self.sink.is_unopened() && self.sink.ensure_working().is_err() {
-                return Poll::Ready(Step::Returned(Err(Failure::public("The agent failed"))));
+            if !self.sink.is_unopened() {
+                self.sink.ensure_working();
             }
             if self.sink.park(context.waker()) {
                 Poll::Pending
@@ -148,12 +144,11 @@ impl Drive {
     async fn commit(&mut self, batch: Batch, last: bool) -> Result<Arc<Task>, StoreError> {
         let appended = self.core.store.append(&self.scope, self.sink.task_id(), batch).await?;
         let state = appended.task.status.state;
-        let number = appended.events.last().map_or(0, |event| event.number);
         if last
             && state == TaskState::InputRequired
             && let Some(end) = &self.end
         {
-            end.close_after(number);
+            end.close_after(appended.number);
         }
         if !last || self.opened.is_some() {
             self.enter();
@@ -203,14 +198,13 @@ impl Drive {
 
     /// Commits the last event of the turn.
     async fn conclude(&mut self, outcome: Outcome) -> Result<Done, Error> {
-        self.sink.conclude(outcome).map_err(Error::internal)?;
+        self.sink.conclude(outcome);
         let batch = self.sink.take_batch(None);
         let committed = match self.commit(batch, true).await {
             Err(error @ StoreError::TaskFull { .. }) => {
                 // The outcome does not fit. That it does not is said in one event, which always fits.
-                let reason = from_store(error);
-                let failed = conclude_failure(self.sink.task_id(), Failure::public(reason.message()));
-                self.sink.conclude(failed).map_err(Error::internal)?;
+                let failed = self.does_not_fit(error);
+                self.sink.conclude(failed);
                 let batch = self.sink.take_batch(None);
                 self.commit(batch, true).await
             }
@@ -224,6 +218,15 @@ impl Drive {
             Err(StoreError::Transition { .. }) => self.stopped().await,
             Err(error) => self.lost(error),
         }
+    }
+
+    /// How a turn ends that emitted more than its task may hold.
+    fn does_not_fit(&self, error: StoreError) -> Outcome {
+        if self.live.is_none() {
+            self.sink.begin_anew();
+        }
+        let error = from_store(error);
+        conclude_failure(self.sink.task_id(), Failure::public(error.message()))
     }
 
     /// The task has ended without us: it was canceled.

@@ -10,14 +10,15 @@ mod queue;
 mod send;
 mod sink;
 mod subscription;
+mod take;
 
 use std::sync::Arc;
 
 use chancery_protocol::{
     AgentCard, Artifacts, Call, CallContext, CancelTaskRequest, DEFAULT_PAGE_SIZE, Endpoint, Error,
     ErrorCode, EventStream, GetExtendedAgentCardRequest, GetTaskRequest, ListTasksRequest, Principal,
-    RequestLimits, SendMessageRequest, SendMessageResponse, StreamResponse, SubscribeToTaskRequest, TaskId,
-    TaskPage, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
+    RequestLimits, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId, TaskPage,
+    TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
 };
 use chancery_store::{Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
 
@@ -61,18 +62,29 @@ impl Runtime {
 }
 
 impl Endpoint for Runtime {
-    async fn send_message(
+    // The two sends put their call on the heap at once: it would otherwise be copied from future to future.
+
+    fn send_message(
         &self,
         call: Call<SendMessageRequest>,
-    ) -> Result<SendMessageResponse<TaskView>, Error> {
-        self.0.check(&call.context)?;
-        self.0.clone().send(call).await
+    ) -> impl Future<Output = Result<SendMessageResponse<TaskView>, Error>> + Send {
+        let (core, call) = (self.0.clone(), Box::new(call));
+        async move {
+            core.check(&call.context)?;
+            core.send(call).await
+        }
     }
 
-    async fn send_streaming_message(&self, call: Call<SendMessageRequest>) -> Result<EventStream, Error> {
-        self.0.check(&call.context)?;
-        self.0.check_streaming()?;
-        self.0.clone().stream(call).await
+    fn send_streaming_message(
+        &self,
+        call: Call<SendMessageRequest>,
+    ) -> impl Future<Output = Result<EventStream, Error>> + Send {
+        let (core, call) = (self.0.clone(), Box::new(call));
+        async move {
+            core.check(&call.context)?;
+            core.check_streaming()?;
+            core.stream(call).await
+        }
     }
 
     async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
@@ -185,7 +197,7 @@ impl Core {
             metadata: None,
         };
         let mut batch = Batch::default();
-        batch.record(StreamResponse::StatusUpdate(status), None).map_err(Error::internal)?;
+        batch.status(status, None);
         match self.store.append(scope, id, batch).await {
             Ok(appended) => {
                 if let Some(live) = self.live.find(scope, id) {

@@ -21,7 +21,7 @@ pub(super) struct Incoming {
 /// A message that waits for its turn.
 #[derive(Debug)]
 pub(super) struct Queued {
-    pub(super) incoming: Incoming,
+    pub(super) incoming: Box<Incoming>,
     pub(super) end: Arc<TurnEnd>,
     pub(super) answer: oneshot::Sender<Result<Arc<Task>, Error>>,
 }

@@ -10,8 +10,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Json, JsonObject, Message, StreamResponse, Task,
-    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    Artifact, ArtifactId, ContextId, Json, JsonObject, Message, Task, TaskArtifactUpdateEvent, TaskId,
+    TaskState, TaskStatus, TaskStatusUpdateEvent,
 };
 use chancery_store::Batch;
 use parking_lot::Mutex;
@@ -137,30 +137,37 @@ impl Sink {
     }
 
     /// Creates the task, if that is still to be done.
-    pub(crate) fn open(&self) -> Result<(), serde_json::Error> {
-        self.inner.lock().open()
+    pub(crate) fn open(&self) {
+        self.inner.lock().open();
     }
 
     /// Says that work goes on, if nobody has.
-    pub(crate) fn ensure_working(&self) -> Result<(), serde_json::Error> {
-        self.inner.lock().ensure_working(self)
+    pub(crate) fn ensure_working(&self) {
+        self.inner.lock().ensure_working(self);
     }
 
     /// The last event of the turn.
-    pub(crate) fn conclude(&self, outcome: Outcome) -> Result<(), serde_json::Error> {
+    pub(crate) fn conclude(&self, outcome: Outcome) {
         let mut inner = self.inner.lock();
         inner.closed = true;
-        inner.open()?;
+        inner.open();
         if let Some(artifact) = outcome.artifact {
-            inner.record(self, Entry::Artifact { artifact, append: false, last: true }, None)?;
+            inner.record(self, Entry::Artifact { artifact, append: false, last: true }, None);
         }
         let metadata = inner.usage.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
-        inner.record(self, Entry::Status(outcome.state, outcome.message), metadata)
+        inner.record(self, Entry::Status(outcome.state, outcome.message), metadata);
     }
 
-    /// Drops what is not committed.
-    pub(crate) fn discard(&self) {
-        self.inner.lock().batch = Batch::default();
+    /// Begins the task anew, without what did not fit into it, if none of it has been committed.
+    pub(crate) fn begin_anew(&self) {
+        self.inner.lock().phase = Phase::Unopened(Box::new(Task {
+            id: self.task_id.clone(),
+            context_id: Some(self.context_id.clone()),
+            status: TaskStatus::now(TaskState::Submitted, None),
+            artifacts: Vec::new(),
+            history: Vec::new(),
+            metadata: None,
+        }));
     }
 
     /// Takes no more: every emitter learns that the turn is over.
@@ -192,7 +199,7 @@ impl Sink {
     pub(crate) fn park(&self, driver: &Waker) -> bool {
         let mut inner = self.inner.lock();
         // A new state alone can wait for the next event.
-        if inner.batch.changes().next().is_some() {
+        if !inner.batch.is_empty() {
             return false;
         }
         inner.driver = Some(driver.clone());
@@ -212,50 +219,40 @@ impl Inner {
         self.batch.len() >= MAX_EVENTS || self.batch.bytes() >= MAX_BYTES
     }
 
-    fn open(&mut self) -> Result<(), serde_json::Error> {
+    fn open(&mut self) {
         if matches!(self.phase, Phase::Unopened(_))
             && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
         {
-            self.batch.record(StreamResponse::Task(*task), None)?;
-        }
-        Ok(())
-    }
-
-    fn ensure_working(&mut self, sink: &Sink) -> Result<(), serde_json::Error> {
-        self.open()?;
-        match self.phase {
-            Phase::Working => Ok(()),
-            _ => self.record(sink, Entry::Status(TaskState::Working, None), None),
+            self.batch.create(*task);
         }
     }
 
-    fn record(
-        &mut self,
-        sink: &Sink,
-        entry: Entry,
-        metadata: Option<JsonObject>,
-    ) -> Result<(), serde_json::Error> {
+    fn ensure_working(&mut self, sink: &Sink) {
+        self.open();
+        if !matches!(self.phase, Phase::Working) {
+            self.record(sink, Entry::Status(TaskState::Working, None), None);
+        }
+    }
+
+    fn record(&mut self, sink: &Sink, entry: Entry, metadata: Option<JsonObject>) {
         let (task_id, context_id) = (sink.task_id.clone(), sink.context_id.clone());
-        let event = match entry {
+        match entry {
             Entry::Status(state, message) => {
                 self.phase = Phase::Working;
                 let message =
                     message.map(|message| message.in_task(task_id.clone()).in_context(context_id.clone()));
                 let status = TaskStatus::now(state, message);
-                StreamResponse::StatusUpdate(TaskStatusUpdateEvent { task_id, context_id, status, metadata })
+                self.batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata }, None);
             }
-            Entry::Artifact { artifact, append, last } => {
-                StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
-                    task_id,
-                    context_id,
-                    artifact,
-                    append,
-                    last_chunk: last,
-                    metadata,
-                })
-            }
-        };
-        self.batch.record(event, None)
+            Entry::Artifact { artifact, append, last } => self.batch.artifact(TaskArtifactUpdateEvent {
+                task_id,
+                context_id,
+                artifact,
+                append,
+                last_chunk: last,
+                metadata,
+            }),
+        }
     }
 }
 
@@ -275,16 +272,16 @@ impl Future for Emit<'_> {
             return Poll::Pending;
         }
         let Some(entry) = self.entry.take() else { return Poll::Ready(Ok(())) };
-        let opened = match entry {
+        match entry {
             Entry::Status(..) => inner.open(),
             Entry::Artifact { .. } => inner.ensure_working(sink),
-        };
-        let recorded = opened.and_then(|()| inner.record(sink, entry, None));
+        }
+        inner.record(sink, entry, None);
         let driver = inner.driver.take();
         drop(inner);
         if let Some(driver) = driver {
             driver.wake();
         }
-        Poll::Ready(recorded.map_err(|_| TurnOver))
+        Poll::Ready(Ok(()))
     }
 }

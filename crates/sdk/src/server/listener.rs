@@ -112,8 +112,11 @@ fn http(limits: &ServerLimits) -> auto::Builder<TokioExecutor> {
     http.http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
-        .max_buf_size(limits.header_bytes.max(8192))
-        .max_headers(limits.headers);
+        .max_buf_size(limits.header_bytes.max(8192));
+    // hyper's own limit is 100, and it is cheaper if it is not told so.
+    if limits.headers != 100 {
+        http.http1().max_headers(limits.headers);
+    }
     http.http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.requests_per_connection)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Event, Json, Task, TaskId, TaskState};
+use chancery_protocol::{ArtifactId, Event, Json, Task, TaskId, TaskState, TaskStatus};
 
 use crate::error::StoreError;
 use crate::limits::TaskLimits;
@@ -21,47 +21,40 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Starts a journal with a batch whose first event creates the task.
-    pub(super) fn create(
-        id: &TaskId,
-        batch: Batch,
-        limits: &TaskLimits,
-    ) -> Result<(Self, Appended), StoreError> {
-        let placeholder = Task {
+    /// A journal without events. The first batch creates the task.
+    pub(super) fn new(id: &TaskId) -> Self {
+        let status = TaskStatus { state: TaskState::Unspecified, message: None, timestamp: None };
+        let nothing = Task {
             id: id.clone(),
             context_id: None,
-            status: chancery_protocol::TaskStatus {
-                state: TaskState::Unspecified,
-                message: None,
-                timestamp: None,
-            },
+            status,
             artifacts: Vec::new(),
             history: Vec::new(),
             metadata: None,
         };
-        let mut journal =
-            Self { task: Arc::new(placeholder), events: Vec::new(), number: 0, bytes: 0, state: None };
-        let appended = journal.append(id, batch, limits)?;
-        Ok((journal, appended))
+        Self { task: Arc::new(nothing), events: Vec::new(), number: 0, bytes: 0, state: None }
     }
 
+    /// Commits a batch. Its events are encoded before any lock is taken, and numbered here.
     pub(super) fn append(
         &mut self,
-        id: &TaskId,
         mut batch: Batch,
+        mut events: Vec<Event>,
         limits: &TaskLimits,
     ) -> Result<Appended, StoreError> {
-        self.check(id, &batch, limits)?;
+        self.check(&batch, limits)?;
+        for event in &mut events {
+            event.number += self.number;
+        }
+        self.number += batch.len() as u64;
         self.bytes += batch.bytes();
         self.state = batch.state.take().or(self.state.take());
-        let (events, changes) = batch.number_from(self.number);
+        self.events.extend(events.iter().cloned());
         let task = Arc::make_mut(&mut self.task);
-        for change in changes {
+        for change in batch.into_changes() {
             fold(task, change);
         }
-        self.number += events.len() as u64;
-        self.events.extend(events.iter().cloned());
-        Ok(Appended { events, task: self.task.clone() })
+        Ok(Appended { events, number: self.number, task: self.task.clone() })
     }
 
     pub(super) fn read(&self, after: u64, max: usize) -> Read {
@@ -89,43 +82,28 @@ impl Journal {
     }
 
     /// Everything that could refuse the batch, before anything is changed.
-    fn check(&self, id: &TaskId, batch: &Batch, limits: &TaskLimits) -> Result<(), StoreError> {
+    fn check(&self, batch: &Batch, limits: &TaskLimits) -> Result<(), StoreError> {
+        let id = &self.task.id;
         let mut state = self.task.status.state;
-        let mut artifacts = &self.task.artifacts;
-        let mut fresh = Vec::new();
-        for (index, change) in batch.changes().enumerate() {
-            let next = match change {
-                Change::Created(_) if self.number > 0 || index > 0 => {
-                    return Err(StoreError::Exists { id: id.clone() });
-                }
-                Change::Created(task) => {
-                    artifacts = &task.artifacts;
-                    task.status.state
-                }
-                Change::Status { status, .. } => status.state,
-                Change::Artifact { artifact, .. } => {
-                    // Appending to an artifact that is not there makes one, too.
-                    let id = &artifact.artifact_id;
-                    if !artifacts.iter().rev().any(|a| a.artifact_id == *id) && !fresh.contains(&id) {
-                        fresh.push(id);
-                    }
-                    state
-                }
-            };
+        for (index, change) in batch.changes().iter().enumerate() {
+            if matches!(change, Change::Created(_)) && (self.number > 0 || index > 0) {
+                return Err(StoreError::Exists { id: id.clone() });
+            }
+            let next = change.state().unwrap_or(state);
             if state.is_terminal() || !state.may_become(next) && next != state {
                 return Err(StoreError::Transition { id: id.clone(), from: state, to: next });
             }
             state = next;
         }
-        let full = |what, limit| Err(StoreError::TaskFull { id: id.clone(), what, limit });
         // What ends a task always fits: a task that is full must still be able to say so.
-        if state.is_terminal() && batch.len() == 1 {
+        if batch.ends() && batch.len() == 1 + usize::from(batch.creates()) {
             return Ok(());
         }
+        let full = |what, limit| Err(StoreError::TaskFull { id: id.clone(), what, limit });
         if self.events.len() + batch.len() > limits.events {
             return full("events", limits.events);
         }
-        if artifacts.len() + fresh.len() > limits.artifacts {
+        if self.artifacts_with(batch) > limits.artifacts {
             return full("artifacts", limits.artifacts);
         }
         if self.bytes + batch.bytes() > limits.bytes {
@@ -133,15 +111,34 @@ impl Journal {
         }
         Ok(())
     }
+
+    /// How many artifacts the task would have. Appending to one that is not there makes one, too.
+    fn artifacts_with(&self, batch: &Batch) -> usize {
+        let mut known = &self.task.artifacts;
+        let mut fresh: Vec<&ArtifactId> = Vec::new();
+        for change in batch.changes() {
+            match change {
+                Change::Created(task) => known = &task.artifacts,
+                Change::Status(..) => {}
+                Change::Artifact(update) => {
+                    let id = &update.artifact.artifact_id;
+                    if !known.iter().rev().any(|a| a.artifact_id == *id) && !fresh.contains(&id) {
+                        fresh.push(id);
+                    }
+                }
+            }
+        }
+        known.len() + fresh.len()
+    }
 }
 
 fn fold(task: &mut Task, change: Change) {
     match change {
         Change::Created(created) => *task = *created,
-        Change::Status { status, metadata, received } => {
-            task.apply_status(status, metadata.as_ref());
+        Change::Status(update, received) => {
+            task.apply_status(update.status, update.metadata.as_ref());
             task.history.extend(received.map(|message| *message));
         }
-        Change::Artifact { artifact, append } => task.apply_artifact(artifact, append),
+        Change::Artifact(update) => task.apply_artifact(update.artifact, update.append),
     }
 }

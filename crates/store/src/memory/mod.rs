@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::error::StoreError;
 use crate::limits::StoreLimits;
-use crate::record::{Admission, Appended, Batch, Change, ListQuery, Page, Read, Scope, Snapshot};
+use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
 use admission::Admissions;
 use journal::Journal;
 use retention::{Ended, EndedTasks};
@@ -94,14 +94,14 @@ impl MemoryStore {
     }
 
     fn commit(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
-        if batch.changes().all(|change| matches!(change, Change::Artifact { .. })) {
-            return self.journal(scope, id)?.lock().append(id, batch, &self.limits.task);
+        let events = if batch.is_whole_life() { Vec::new() } else { batch.encode()? };
+        if batch.changes().iter().all(|change| change.state().is_none()) {
+            return self.journal(scope, id)?.lock().append(batch, events, &self.limits.task);
         }
-        let created = matches!(batch.changes().next(), Some(Change::Created(_)));
-        let tasks = if created { self.tasks_of(scope) } else { self.known_tasks_of(scope, id)? };
-        let appended = tasks.lock().append(id, batch, &self.limits.task)?;
+        let tasks = if batch.creates() { self.tasks_of(scope) } else { self.known_tasks_of(scope, id)? };
+        let appended = tasks.lock().append(id, batch, events, &self.limits.task)?;
         if appended.task.status.state.is_terminal() {
-            let at = Timestamp::now().as_millis();
+            let at = appended.task.status.timestamp.unwrap_or_else(Timestamp::now).as_millis();
             self.ended.lock().push(Ended { at, tasks, id: id.clone() });
             self.sweep_some(Timestamp::now());
         }

@@ -45,13 +45,19 @@ impl EndedTasks {
     pub(super) fn due(&mut self, now: Timestamp, retention: &Retention) -> Due {
         let mut due = Due::default();
         for _ in 0..STEP {
-            if let Some(ended) = self.whole.pop_front_if(|ended| outlived(ended, now, retention.events)) {
+            let outlived_events = self.whole.pop_front_if(|ended| outlived(ended, now, retention.events));
+            let compacted = outlived_events.is_some();
+            if let Some(ended) = outlived_events {
                 due.compact.push(ended.clone());
                 self.compacted.push_back(ended);
             }
             let too_many = self.whole.len() + self.compacted.len() > retention.max_tasks;
             let oldest = if self.compacted.is_empty() { &mut self.whole } else { &mut self.compacted };
-            due.forget.extend(oldest.pop_front_if(|ended| too_many || outlived(ended, now, retention.tasks)));
+            let forgotten = oldest.pop_front_if(|ended| too_many || outlived(ended, now, retention.tasks));
+            if forgotten.is_none() && !compacted {
+                break;
+            }
+            due.forget.extend(forgotten);
         }
         due.more = due.compact.len() == STEP || due.forget.len() == STEP;
         due

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use chancery_protocol::{ContextId, Task, TaskId, TaskState, Timestamp};
+use chancery_protocol::{ContextId, Event, Task, TaskId, TaskState, Timestamp};
 use parking_lot::Mutex;
 
 use super::journal::Journal;
 use crate::error::StoreError;
 use crate::limits::TaskLimits;
-use crate::record::{Appended, Batch, Change, ListQuery, Page, PageToken};
+use crate::record::{Appended, Batch, ListQuery, Page, PageToken};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -41,21 +41,22 @@ impl Table {
         &mut self,
         id: &TaskId,
         batch: Batch,
+        events: Vec<Event>,
         limits: &TaskLimits,
     ) -> Result<Appended, StoreError> {
-        let creates = matches!(batch.changes().next(), Some(Change::Created(_)));
         match self.tasks.get(id) {
             Some(journal) => {
                 let mut journal = journal.lock();
                 let before = place(journal.task());
-                let appended = journal.append(id, batch, limits)?;
+                let appended = journal.append(batch, events, limits)?;
                 drop(journal);
                 self.order.remove(&before);
                 self.rank(&appended.task);
                 Ok(appended)
             }
-            None if creates => {
-                let (journal, appended) = Journal::create(id, batch, limits)?;
+            None if batch.creates() => {
+                let mut journal = Journal::new(id);
+                let appended = journal.append(batch, events, limits)?;
                 self.tasks.insert(id.clone(), Arc::new(Mutex::new(journal)));
                 self.rank(&appended.task);
                 Ok(appended)

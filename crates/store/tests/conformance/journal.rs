@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chancery_protocol::{
     Json, JsonObject, Message, Part, StreamResponse, Task, TaskId, TaskState, TaskStatus,
 };
-use chancery_store::{Store, StoreError};
+use chancery_store::{Read, Store, StoreError};
 
 use crate::support::*;
 
@@ -118,7 +118,8 @@ pub(crate) async fn transitions_follow_the_protocol(store: Arc<Store>) {
 pub(crate) async fn nothing_follows_the_end(store: Arc<Store>) {
     for end in TERMINAL {
         let id = format!("{end:?}");
-        create(&id, TaskState::Working, 0).chunk("a", "0").status(end, 1).done(&store).await;
+        create(&id, TaskState::Working, 0).chunk("a", "0").done(&store).await;
+        draft(&id).status(end, 1).done(&store).await;
         let before = picture(&store, &id).await;
         let attempts = [
             draft(&id).chunk("a", "1"),
@@ -219,7 +220,7 @@ pub(crate) async fn events_are_kept_byte_for_byte(store: Arc<Store>) {
     let data = chancery_protocol::Artifact::new("d", vec![Part::data(Json::parse(odd).unwrap())]);
     let raw = chancery_protocol::Artifact::new("r", vec![Part::raw(vec![0, 255, 10, 13])]);
     let batch = draft("t").task(task).full_artifact(data, false).full_artifact(raw, true).full_status(
-        status(TaskState::Completed, 1),
+        status(TaskState::InputRequired, 1),
         Some(metadata),
         None,
     );
@@ -230,6 +231,19 @@ pub(crate) async fn events_are_kept_byte_for_byte(store: Arc<Store>) {
     assert_eq!(kept, wire);
     assert!(kept[1].contains(odd));
     assert_eq!(snapshot(&store, "t").await.task.metadata.as_ref().unwrap().as_str(), odd);
+}
+
+/// Nobody can have seen such a task in between, so only the task itself is kept.
+pub(crate) async fn a_whole_life_in_one_batch_is_compacted_at_once(store: Arc<Store>) {
+    let batch = create("t", TaskState::Submitted, 0).artifact("a", "0").status(TaskState::Completed, 1);
+    let appended = batch.done(&store).await;
+    assert!(appended.events.is_empty());
+    assert_eq!(appended.number, 3);
+    let read = store.read(&scope(), &"t".into(), 0, 10).await.unwrap();
+    assert!(matches!(read, Read::Compacted), "{read:?}");
+    let snapshot = snapshot(&store, "t").await;
+    assert_eq!((snapshot.number, snapshot.task.status.state), (3, TaskState::Completed));
+    assert_eq!(snapshot.task.artifacts.len(), 1);
 }
 
 pub(crate) async fn the_state_value_rides_with_the_batch(store: Arc<Store>) {

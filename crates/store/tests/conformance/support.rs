@@ -6,7 +6,7 @@ use chancery_protocol::{
     Artifact, ContextId, Event, Json, JsonObject, Message, Part, StreamResponse, Task,
     TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, Timestamp,
 };
-use chancery_store::{Admission, Appended, Batch, Change, ListQuery, Page, Read, Scope, Snapshot, Store};
+use chancery_store::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, Store};
 use chancery_store::{StoreError, StoreLimits};
 
 /// The year 2100: later than any clock, so that nothing grows old by itself.
@@ -70,7 +70,8 @@ impl Draft {
     }
 
     pub(crate) fn task(mut self, task: Task) -> Self {
-        self.push(StreamResponse::Task(task.clone()), Change::Created(Box::new(task)));
+        self.wire.push(StreamResponse::Task(task.clone()));
+        self.batch.create(task);
         self
     }
 
@@ -92,11 +93,11 @@ impl Draft {
         let update = TaskStatusUpdateEvent {
             task_id: self.id.clone(),
             context_id: self.context.clone(),
-            status: status.clone(),
-            metadata: metadata.clone(),
+            status,
+            metadata,
         };
-        let change = Change::Status { status, metadata, received: received.map(Box::new) };
-        self.push(StreamResponse::StatusUpdate(update), change);
+        self.wire.push(StreamResponse::StatusUpdate(update.clone()));
+        self.batch.status(update, received);
         self
     }
 
@@ -114,12 +115,13 @@ impl Draft {
         let update = TaskArtifactUpdateEvent {
             task_id: self.id.clone(),
             context_id: self.context.clone(),
-            artifact: artifact.clone(),
+            artifact,
             append,
             last_chunk: false,
             metadata: None,
         };
-        self.push(StreamResponse::ArtifactUpdate(update), Change::Artifact { artifact, append });
+        self.wire.push(StreamResponse::ArtifactUpdate(update.clone()));
+        self.batch.artifact(update);
         self
     }
 
@@ -159,11 +161,6 @@ impl Draft {
             Err(error) => error,
             Ok(appended) => panic!("{id} took what it must refuse: {appended:?}"),
         }
-    }
-
-    fn push(&mut self, wire: StreamResponse, change: Change) {
-        self.batch.push(&wire, change).unwrap();
-        self.wire.push(wire);
     }
 }
 

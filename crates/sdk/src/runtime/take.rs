@@ -1,0 +1,360 @@
+//! Which task a message is for: a new one, one that exists, or one that an equal message has been given.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chancery_protocol::{
+    Call, CallContext, ContextId, Error, ErrorCode, Event, Message, Principal, Role,
+    SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    check_input_modes,
+};
+use chancery_store::{Admission, Batch, Scope, Snapshot, StoreError};
+use sha2::{Digest, Sha256};
+use tokio::sync::oneshot;
+
+use super::Core;
+use super::drive::{Done, Drive};
+use super::failure::{from_store, task_is_over};
+use super::live::Live;
+use super::queue::{Incoming, Queued, TurnEnd};
+use super::sink::Sink;
+use crate::agent::WhileRunning;
+use crate::turn::{Facts, Turn};
+
+/// What became of a message.
+pub(super) enum Taken {
+    /// It starts a turn, which nobody drives yet.
+    Starts(Drive),
+    /// It waits for a turn to end.
+    Waits { live: Arc<Live>, end: Arc<TurnEnd>, answer: oneshot::Receiver<Result<Arc<Task>, Error>> },
+    /// It has been sent before; this is its task.
+    Repeats(TaskId),
+}
+
+/// Why a message was not taken into its task.
+enum Begin {
+    Repeats(TaskId),
+    Failed(Error),
+}
+
+impl Core {
+    /// Finds the task of a message, or prepares a new one. The usual message begins a task and needs no look-up.
+    pub(super) async fn take(
+        self: &Arc<Self>,
+        scope: &Scope,
+        call: Box<Call<SendMessageRequest>>,
+    ) -> Result<Taken, Error> {
+        let Call { request, context } = &*call;
+        let configuration = request.configuration.as_ref();
+        if configuration.is_some_and(|wanted| wanted.task_push_notification_config.is_some()) {
+            return Err(Error::new(ErrorCode::PushNotificationNotSupported));
+        }
+        request.validate(&self.limits)?;
+        check_input_modes(&request.message, &self.spec.input_modes)?;
+        let looks_up = request.message.task_id.is_some()
+            || !request.message.reference_task_ids.is_empty()
+            || context.idempotency_key.is_some();
+        if looks_up {
+            // On the heap, so that the usual message does not carry the room for this around.
+            return Box::pin(self.clone().look_up(scope, call)).await;
+        }
+        let Call { request: SendMessageRequest { message, configuration, .. }, context } = *call;
+        let (message, sink) = self.open(message, false)?;
+        let facts = self.facts(configuration, context, Vec::new(), None);
+        Ok(Taken::Starts(self.clone().prepare(scope.clone(), sink, message, facts, None)))
+    }
+
+    async fn look_up(
+        self: Arc<Self>,
+        scope: &Scope,
+        call: Box<Call<SendMessageRequest>>,
+    ) -> Result<Taken, Error> {
+        let Call { request, context } = *call;
+        let admission = admission(&context, &request)?;
+        if let Some(admission) = &admission
+            && let Some(task) = self.store.admitted(scope, admission).await.map_err(from_store)?
+        {
+            return Ok(Taken::Repeats(task));
+        }
+        let SendMessageRequest { message, configuration, .. } = request;
+        let incoming = Box::new(Incoming { message, is_new: true, configuration, context, admission });
+        match incoming.message.task_id.clone() {
+            Some(id) => self.follow_up(scope, &id, incoming).await,
+            None => self.open_with_key(scope, incoming).await,
+        }
+    }
+
+    /// Makes a new task of a message, without committing anything yet.
+    fn open(&self, message: Message, always: bool) -> Result<(Message, Sink), Error> {
+        let task_id = TaskId::generate();
+        let context_id = message.context_id.clone().unwrap_or_else(ContextId::generate);
+        let message = message.in_task(task_id.clone()).in_context(context_id.clone());
+        let opens = always || contained(|| self.spec.agent.opens_task(&message))?;
+        let sink = Sink::unopened(Task::submitted(task_id, context_id, message.clone()));
+        if opens {
+            sink.open();
+        }
+        Ok((message, sink))
+    }
+
+    /// A message that begins a task and has a key, or refers to other tasks.
+    async fn open_with_key(self: Arc<Self>, scope: &Scope, incoming: Box<Incoming>) -> Result<Taken, Error> {
+        let Incoming { message, configuration, context, admission, .. } = *incoming;
+        // What a repeat joins is a task, so a call with a key always gets one.
+        let (message, sink) = self.open(message, admission.is_some())?;
+        let mut live = None;
+        if admission.is_some() {
+            let entered = self.live.enter(scope, sink.task_id());
+            entered.claim(&sink);
+            let mut batch = sink.take_batch(None);
+            batch.admission = admission;
+            match self.store.append(scope, sink.task_id(), batch).await {
+                Ok(appended) => entered.publish(&appended.events, false),
+                Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
+                Err(error) => return Err(from_store(error)),
+            }
+            live = Some(entered);
+        }
+        let referenced = self.referenced(scope, &message).await;
+        let facts = self.facts(configuration, context, referenced, None);
+        Ok(Taken::Starts(self.prepare(scope.clone(), sink, message, facts, live)))
+    }
+
+    /// A message for a task that exists.
+    async fn follow_up(
+        self: Arc<Self>,
+        scope: &Scope,
+        id: &TaskId,
+        mut incoming: Box<Incoming>,
+    ) -> Result<Taken, Error> {
+        let snapshot = self.snapshot(scope, id).await?;
+        check_context(&incoming.message, &snapshot.task)?;
+        incoming.message.context_id = Some(context_of(&snapshot.task));
+        if snapshot.task.status.state.is_terminal() {
+            return Err(task_is_over(id));
+        }
+        let live = self.live.enter(scope, id);
+        let sink = Sink::working(id.clone(), context_of(&snapshot.task));
+        if !live.claim(&sink) {
+            return self.enqueue(live, incoming);
+        }
+        match self.begin(live, sink, incoming).await {
+            Ok(drive) => Ok(Taken::Starts(drive)),
+            Err(Begin::Repeats(task)) => Ok(Taken::Repeats(task)),
+            Err(Begin::Failed(error)) => Err(error),
+        }
+    }
+
+    /// A message for a task whose turn still runs.
+    fn enqueue(self: Arc<Self>, live: Arc<Live>, incoming: Box<Incoming>) -> Result<Taken, Error> {
+        let room = match contained(|| self.spec.agent.while_running())? {
+            WhileRunning::Queue(room) => room,
+            WhileRunning::Refuse => 0,
+        };
+        let mut work = live.work.lock();
+        let is_queued = |queued: &Queued| queued.incoming.admission == incoming.admission;
+        if incoming.admission.is_some() && work.queue.iter().any(is_queued) {
+            return Ok(Taken::Repeats(live.task_id().clone()));
+        }
+        if work.queue.len() >= room {
+            let text = "The task is being worked on and takes no further message now";
+            return Err(Error::with_message(ErrorCode::UnsupportedOperation, text)
+                .about("taskId", live.task_id().as_str()));
+        }
+        let (sender, answer) = oneshot::channel();
+        let end = Arc::new(TurnEnd::default());
+        work.queue.push_back(Queued { incoming, end: end.clone(), answer: sender });
+        let turn_has_ended = work.running.is_none();
+        drop(work);
+        if turn_has_ended {
+            self.run_next(live.clone());
+        }
+        Ok(Taken::Waits { live, end, answer })
+    }
+
+    /// Takes a message into its task and prepares the turn, for which the live task has been claimed.
+    async fn begin(
+        self: Arc<Self>,
+        live: Arc<Live>,
+        sink: Sink,
+        incoming: Box<Incoming>,
+    ) -> Result<Drive, Begin> {
+        let scope = live.scope().clone();
+        match self.receive(&scope, &sink, incoming).await {
+            Ok((message, facts, events)) => {
+                live.publish(&events, false);
+                Ok(self.prepare(scope, sink, message, facts, Some(live)))
+            }
+            Err(error) => {
+                self.run_next(live);
+                Err(error)
+            }
+        }
+    }
+
+    async fn receive(
+        &self,
+        scope: &Scope,
+        sink: &Sink,
+        incoming: Box<Incoming>,
+    ) -> Result<(Message, Box<Facts>, Vec<Event>), Begin> {
+        let Incoming { message, is_new, configuration, context, admission } = *incoming;
+        let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
+        let message = message.in_task(task_id.clone()).in_context(context_id.clone());
+        let before = self.store.snapshot(scope, &task_id).await?;
+        let status = TaskStatus::now(TaskState::Working, None);
+        let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
+        let mut batch = Batch::default();
+        batch.admission = admission;
+        batch.status(update, is_new.then(|| message.clone()));
+        let appended = self.store.append(scope, &task_id, batch).await?;
+        let referenced = self.referenced(scope, &message).await;
+        let facts = self.facts(configuration, context, referenced, Some(before));
+        Ok((message, facts, appended.events))
+    }
+
+    /// Those of the tasks that a message refers to which its sender may see. One that does not exist and one
+    /// that belongs to somebody else look alike: neither is there.
+    async fn referenced(&self, scope: &Scope, message: &Message) -> Vec<Arc<Task>> {
+        let mut referenced = Vec::new();
+        for id in &message.reference_task_ids {
+            referenced.extend(self.store.snapshot(scope, id).await.ok().map(|snapshot| snapshot.task));
+        }
+        referenced
+    }
+
+    fn facts(
+        &self,
+        configuration: Option<SendMessageConfiguration>,
+        context: CallContext,
+        referenced: Vec<Arc<Task>>,
+        before: Option<Snapshot>,
+    ) -> Box<Facts> {
+        let (task, state) = before.map_or((None, None), |before| (Some(before.task), before.state));
+        let now = Instant::now();
+        let limit = now.checked_add(self.spec.turn_timeout).unwrap_or(now + NEVER);
+        Box::new(Facts {
+            principal: context.principal,
+            configuration,
+            task,
+            referenced,
+            state,
+            deadline: context.deadline.map_or(limit, |deadline| deadline.min(limit)),
+            extensions: context.extensions,
+        })
+    }
+
+    fn prepare(
+        self: Arc<Self>,
+        scope: Scope,
+        sink: Sink,
+        message: Message,
+        facts: Box<Facts>,
+        live: Option<Arc<Live>>,
+    ) -> Drive {
+        let sink = Arc::new(sink);
+        let deadline = facts.deadline;
+        let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
+        Drive { core: self, scope, sink, agent, deadline, end: None, live, opened: None }
+    }
+
+    /// Goes on with a task that waits for authentication.
+    pub(super) async fn resume(self: Arc<Self>, principal: &Principal, id: &TaskId) -> Result<(), Error> {
+        let scope = self.scope_of(principal);
+        let snapshot = self.snapshot(&scope, id).await?;
+        let last_said = snapshot.task.history.iter().rev().find(|said| said.role == Role::User);
+        let (TaskState::AuthRequired, Some(message)) = (snapshot.task.status.state, last_said) else {
+            let text = "The task does not wait for authentication";
+            return Err(
+                Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
+            );
+        };
+        let incoming = Box::new(Incoming {
+            message: message.clone(),
+            is_new: false,
+            configuration: None,
+            context: CallContext::new(principal.clone(), self.spec.name.clone()),
+            admission: None,
+        });
+        let live = self.live.enter(&scope, id);
+        let sink = Sink::working(id.clone(), context_of(&snapshot.task));
+        if live.claim(&sink) {
+            tokio::spawn(self.begin(live, sink, incoming).await.map_err(Begin::into_error)?.run());
+        }
+        Ok(())
+    }
+
+    /// Lets the next message have its turn, if one waits.
+    pub(super) fn run_next(self: Arc<Self>, live: Arc<Live>) {
+        let Some((queued, sink)) = live.next_in_queue() else { return };
+        tokio::spawn(async move {
+            let Queued { incoming, end, answer } = queued;
+            let done = match self.begin(live, sink, incoming).await {
+                Ok(mut drive) => {
+                    drive.end = Some(end);
+                    drive.run().await
+                }
+                Err(error) => Err(error.into_error()),
+            };
+            // Whoever sent it may have gone. A turn on an open task never ends in a direct message.
+            let _ = answer.send(done.and_then(|done| match done {
+                Done::Task(task) => Ok(task),
+                Done::Message(_) => Err(Error::new(ErrorCode::InvalidAgentResponse)),
+            }));
+        });
+    }
+}
+
+impl Begin {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Repeats(task) => from_store(StoreError::Duplicate { task }),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl From<StoreError> for Begin {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Duplicate { task } => Self::Repeats(task),
+            error => Self::Failed(from_store(error)),
+        }
+    }
+}
+
+fn context_of(task: &Task) -> ContextId {
+    task.context_id.clone().unwrap_or_else(|| ContextId::from(""))
+}
+
+fn check_context(message: &Message, task: &Task) -> Result<(), Error> {
+    match &message.context_id {
+        Some(asked) if Some(asked) != task.context_id.as_ref() => {
+            Err(Error::invalid_field("message.contextId", "is not the context of the task"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What makes a repeated send the same one: its key, and everything that was sent.
+fn admission(context: &CallContext, request: &SendMessageRequest) -> Result<Option<Admission>, Error> {
+    let Some(key) = &context.idempotency_key else { return Ok(None) };
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        let text = format!("must have 1 to {MAX_KEY_BYTES} bytes");
+        return Err(Error::invalid_field("Idempotency-Key", text));
+    }
+    let body = serde_json::to_vec(request).map_err(Error::internal)?;
+    Ok(Some(Admission { key: key.clone(), digest: Sha256::digest(&body).into() }))
+}
+
+const MAX_KEY_BYTES: usize = 255;
+
+/// Thirty years, for a timeout that the clock cannot count to.
+const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// Asks an agent about itself. A panic there is ours to answer for, and must not take the connection along.
+fn contained<T>(ask: impl FnOnce() -> T) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(ask))
+        .map_err(|_| Error::internal("the agent panicked when asked about itself"))
+}
