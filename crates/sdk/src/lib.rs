@@ -33,6 +33,7 @@
 mod agent;
 #[cfg(feature = "server")]
 mod binding;
+mod delegate;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;
@@ -53,3 +54,6 @@ pub use server::*;
 pub use spec::{AgentSpec, is_agent_name};
 pub use turn::{ArtifactWriter, Turn, TurnOver};
 pub use usage::{USAGE_EXTENSION, Usage};
+
+/// The extension by which a card says that `Idempotency-Key` is honoured.
+pub const IDEMPOTENCY_EXTENSION: &str = "urn:chancery:ext:idempotency:v1";

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use chancery_protocol::{AgentCapabilities, AgentCard, AgentInterface, Error, ProtocolBinding};
+use chancery_protocol::{
+    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Error, ProtocolBinding,
+};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use sha2::{Digest, Sha256};
 
 use super::body::Body;
 use crate::spec::AgentSpec;
+use crate::{IDEMPOTENCY_EXTENSION, USAGE_EXTENSION};
 
 /// Where the card of an agent is found, below the URL it is mounted at.
 pub const WELL_KNOWN_CARD: &str = "/.well-known/agent-card.json";
@@ -35,7 +38,7 @@ pub(crate) fn derive(spec: &AgentSpec, url: &str, jsonrpc_path: &str) -> AgentCa
     card.capabilities = AgentCapabilities {
         streaming: Some(spec.streaming),
         push_notifications: Some(false),
-        extensions: spec.extensions.clone(),
+        extensions: extensions(spec),
         extended_agent_card: Some(spec.extended_card.is_some()),
     };
     card.provider.clone_from(&spec.provider);
@@ -44,6 +47,19 @@ pub(crate) fn derive(spec: &AgentSpec, url: &str, jsonrpc_path: &str) -> AgentCa
     card.default_output_modes.clone_from(&spec.output_modes);
     card.skills.clone_from(&spec.skills);
     card
+}
+
+/// What every agent of ours understands, and what this one adds.
+fn extensions(spec: &AgentSpec) -> Vec<AgentExtension> {
+    let mut idempotency = AgentExtension::new(IDEMPOTENCY_EXTENSION);
+    idempotency.description =
+        "A send with an Idempotency-Key header is run once, however often it is sent".to_owned();
+    let mut usage = AgentExtension::new(USAGE_EXTENSION);
+    usage.description =
+        "The metadata of a task says what its turns consumed, if the agent reports it".to_owned();
+    let ours = [idempotency, usage];
+    let added = |known: &AgentExtension| spec.extensions.iter().all(|own| own.uri != known.uri);
+    ours.into_iter().filter(added).chain(spec.extensions.iter().cloned()).collect()
 }
 
 impl CardDocument {

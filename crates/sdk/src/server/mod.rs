@@ -259,6 +259,7 @@ impl ServerBuilder {
     fn mount(&self, path: &str, spec: &AgentSpec, url: &str, store: &Arc<Store>) -> Result<Mount, Error> {
         let card: Arc<AgentCard> = Arc::new(card::derive(spec, &format!("{url}{path}"), &self.jsonrpc_path));
         let bare = self.jsonrpc_path.trim_end_matches('/');
+        let extensions = card.capabilities.extensions.iter().map(|extension| extension.uri.clone()).collect();
         Ok(Mount {
             path: path.to_owned(),
             name: spec.name.clone(),
@@ -266,7 +267,7 @@ impl ServerBuilder {
             card: CardDocument::new(&card)?,
             endpoint: Arc::new(Runtime::new(spec.clone(), card, store.clone())),
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
-            extensions: spec.extensions.iter().map(|extension| extension.uri.clone()).collect(),
+            extensions,
         })
     }
 

@@ -1,0 +1,96 @@
+//! Asking another agent from inside a turn, so that stopping the one stops the other.
+
+use std::future::poll_fn;
+
+use chancery_protocol::{
+    Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, GetTaskRequest, Message,
+    SendMessageConfiguration, SendMessageRequest, SendMessageResponse, StreamResponse,
+    SubscribeToTaskRequest, Task, TaskId,
+};
+
+use crate::turn::Turn;
+
+impl Turn {
+    /// Sends a message to another agent, in the name of this turn's caller, and waits for what comes of it: a
+    /// direct answer, or a task that has ended or waits for somebody. If this turn is stopped meanwhile, by
+    /// cancel, deadline or failure, the other task is canceled.
+    pub async fn call<E: Endpoint + Clone>(
+        &self,
+        agent: &E,
+        message: Message,
+    ) -> Result<SendMessageResponse<Task>, Error> {
+        let context = CallContext {
+            deadline: Some(self.deadline()),
+            ..CallContext::new(self.principal().clone(), "".into())
+        };
+        let configuration = SendMessageConfiguration { return_immediately: true, ..Default::default() };
+        let request = SendMessageRequest {
+            tenant: String::new(),
+            message,
+            configuration: Some(configuration),
+            metadata: None,
+        };
+        let sent = agent.send_message(Call { request, context: context.clone() }).await?;
+        let id = match sent {
+            SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
+            SendMessageResponse::Task(view) => view.task.id.clone(),
+        };
+        let mut delegated = Delegated { agent: agent.clone(), context, id: Some(id.clone()) };
+        let task = delegated.settled(&id).await?;
+        delegated.id = None;
+        Ok(SendMessageResponse::Task(task))
+    }
+}
+
+/// A task of another agent that is canceled if nobody waits for it any more.
+struct Delegated<E: Endpoint + Clone> {
+    agent: E,
+    context: CallContext,
+    /// None when it needs no canceling.
+    id: Option<TaskId>,
+}
+
+impl<E: Endpoint + Clone> Delegated<E> {
+    /// Watches the task until it has ended or waits for somebody.
+    async fn settled(&self, id: &TaskId) -> Result<Task, Error> {
+        loop {
+            let request = SubscribeToTaskRequest { tenant: String::new(), id: id.clone() };
+            let call = Call { request, context: self.context.clone() };
+            let mut events = match self.agent.subscribe_to_task(call).await {
+                Ok(events) => events,
+                Err(error) if error.code() == ErrorCode::UnsupportedOperation => return self.get(id).await,
+                Err(error) => return Err(error),
+            };
+            while let Some(event) = poll_fn(|context| events.as_mut().poll_next(context)).await.transpose()? {
+                let state = match event.payload()? {
+                    StreamResponse::Task(task) => task.status.state,
+                    StreamResponse::StatusUpdate(update) => update.status.state,
+                    StreamResponse::Message(_) | StreamResponse::ArtifactUpdate(_) => continue,
+                };
+                if state.is_terminal() || state.is_interrupted() {
+                    return self.get(id).await;
+                }
+            }
+        }
+    }
+
+    async fn get(&self, id: &TaskId) -> Result<Task, Error> {
+        let request = GetTaskRequest { tenant: String::new(), id: id.clone(), history_length: None };
+        let found = self.agent.get_task(Call { request, context: self.context.clone() }).await?;
+        Ok(found.into_task())
+    }
+}
+
+impl<E: Endpoint + Clone> Drop for Delegated<E> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let (agent, context) = (self.agent.clone(), self.context.clone());
+        let request = CancelTaskRequest { tenant: String::new(), id, metadata: None };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // It may have ended by itself just now.
+                let _ = agent.cancel_task(Call { request, context }).await;
+            });
+        }
+    }
+}
