@@ -11,7 +11,8 @@ use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use crate::json::{JsonObject, is_default, null_as_default};
+use crate::field::{is_default, null_as_default, object, objects, optional_object};
+use crate::json::JsonObject;
 use crate::security::{SecurityRequirement, SecurityScheme};
 
 /// What an agent publishes about itself, so that clients can choose and call it.
@@ -26,7 +27,7 @@ pub struct AgentCard {
     #[serde(alias = "supported_interfaces", deserialize_with = "at_least_one_interface")]
     pub supported_interfaces: Vec<AgentInterface>,
     /// Who offers the agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     pub provider: Option<AgentProvider>,
     /// The release of the agent itself, in whatever form its makers use.
     pub version: String,
@@ -34,6 +35,7 @@ pub struct AgentCard {
     #[serde(alias = "documentation_url", skip_serializing_if = "Option::is_none")]
     pub documentation_url: Option<String>,
     /// Which optional parts of the protocol the agent supports.
+    #[serde(deserialize_with = "object")]
     pub capabilities: AgentCapabilities,
     /// The ways to authenticate, by the names that requirements refer to.
     #[serde(alias = "security_schemes")]
@@ -41,7 +43,7 @@ pub struct AgentCard {
     pub security_schemes: BTreeMap<String, SecurityScheme>,
     /// What a caller must satisfy, any one of these being enough.
     #[serde(alias = "security_requirements")]
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "objects", skip_serializing_if = "is_default")]
     pub security_requirements: Vec<SecurityRequirement>,
     /// The media types accepted by skills that name none.
     #[serde(alias = "default_input_modes", default, deserialize_with = "null_as_default")]
@@ -50,10 +52,10 @@ pub struct AgentCard {
     #[serde(alias = "default_output_modes", default, deserialize_with = "null_as_default")]
     pub default_output_modes: Vec<String>,
     /// What the agent can be asked to do.
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(default, deserialize_with = "objects")]
     pub skills: Vec<AgentSkill>,
     /// Proofs of who wrote the card, several during a change of keys.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "objects", skip_serializing_if = "is_default")]
     pub signatures: Vec<AgentCardSignature>,
     /// A picture to show beside the name.
     #[serde(alias = "icon_url", skip_serializing_if = "Option::is_none")]
@@ -111,7 +113,7 @@ pub struct AgentCapabilities {
     #[serde(alias = "push_notifications", skip_serializing_if = "Option::is_none")]
     pub push_notifications: Option<bool>,
     /// The protocol extensions that the agent understands.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "objects", skip_serializing_if = "is_default")]
     pub extensions: Vec<AgentExtension>,
     /// Whether authenticated callers can get a fuller card.
     #[serde(alias = "extended_agent_card", skip_serializing_if = "Option::is_none")]
@@ -160,7 +162,7 @@ pub struct AgentSkill {
     pub output_modes: Vec<String>,
     /// What a caller of this skill must satisfy, any one of these being enough.
     #[serde(alias = "security_requirements")]
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "objects", skip_serializing_if = "is_default")]
     pub security_requirements: Vec<SecurityRequirement>,
 }
 
@@ -218,7 +220,7 @@ const PLAIN_TEXT: &str = "text/plain";
 fn at_least_one_interface<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<AgentInterface>, D::Error> {
-    let interfaces = Vec::deserialize(deserializer)?;
+    let interfaces: Vec<_> = objects(deserializer)?;
     if interfaces.is_empty() {
         return Err(D::Error::invalid_length(0, &"at least one interface"));
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::StatusCode;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
+use crate::decode::excerpt;
 use crate::denied::Denied;
 
 /// The domain of the protocol's own errors.
@@ -231,7 +232,7 @@ impl Error {
 
     /// The task does not exist for this caller.
     pub fn task_not_found(id: &crate::id::TaskId) -> Self {
-        Self::new(ErrorCode::TaskNotFound).about("taskId", id.as_str())
+        Self::new(ErrorCode::TaskNotFound).about("taskId", excerpt(id.as_str(), 256))
     }
 
     /// Adds a fact to `ErrorInfo.metadata`.

@@ -7,8 +7,9 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::field::{is_default, next_object, null_as_default, object};
 use crate::id::{ContextId, TaskId};
-use crate::json::{JsonObject, is_default, null_as_default};
+use crate::json::JsonObject;
 use crate::message::{Artifact, Message};
 use crate::task::{Task, TaskStatus};
 
@@ -23,6 +24,7 @@ pub struct TaskStatusUpdateEvent {
     #[serde(alias = "context_id")]
     pub context_id: ContextId,
     /// Its new status.
+    #[serde(deserialize_with = "object")]
     pub status: TaskStatus,
     /// Extension data, keyed by extension URI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,6 +42,7 @@ pub struct TaskArtifactUpdateEvent {
     #[serde(alias = "context_id")]
     pub context_id: ContextId,
     /// The artifact, or the parts to append to it.
+    #[serde(deserialize_with = "object")]
     pub artifact: Artifact,
     /// Whether the parts continue the artifact of that id, or replace it.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
@@ -113,12 +116,10 @@ impl<'de> Visitor<'de> for PayloadVisitor {
         let mut payload = None;
         while let Some(key) = map.next_key::<PayloadKey>()? {
             let found = match key {
-                PayloadKey::Task => map.next_value::<Option<_>>()?.map(StreamResponse::Task),
-                PayloadKey::Message => map.next_value::<Option<_>>()?.map(StreamResponse::Message),
-                PayloadKey::StatusUpdate => map.next_value::<Option<_>>()?.map(StreamResponse::StatusUpdate),
-                PayloadKey::ArtifactUpdate => {
-                    map.next_value::<Option<_>>()?.map(StreamResponse::ArtifactUpdate)
-                }
+                PayloadKey::Task => next_object(&mut map)?.map(StreamResponse::Task),
+                PayloadKey::Message => next_object(&mut map)?.map(StreamResponse::Message),
+                PayloadKey::StatusUpdate => next_object(&mut map)?.map(StreamResponse::StatusUpdate),
+                PayloadKey::ArtifactUpdate => next_object(&mut map)?.map(StreamResponse::ArtifactUpdate),
                 PayloadKey::Unknown => {
                     map.next_value::<IgnoredAny>()?;
                     None

@@ -6,6 +6,8 @@
 //! both in one scan when the value comes in.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
@@ -111,34 +113,40 @@ impl JsonObject {
         Self::from_value(&std::collections::BTreeMap::from([(key, value)]))
     }
 
-    /// Reads one entry of the object, if it is there.
+    /// Reads one entry of the object, if it is there. Of a key that is written twice, the last one counts.
     pub fn entry<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, JsonError> {
         let entries = self.entries();
-        let entry = entries.iter().find(|(known, _)| known == key);
+        let entry = entries.iter().rfind(|(known, _)| unquoted(known).as_deref() == Ok(key));
         entry.map(|(_, raw)| Ok(serde_json::from_str(raw.get())?)).transpose()
     }
 
-    /// This object with the entries of another put over its own. Order is kept, new keys come last.
+    /// This object with the entries of another put over its own. Order is kept, new keys come last, and each
+    /// key is there once.
     #[must_use]
     pub fn merged(&self, over: &Self) -> Self {
-        let mut entries = self.entries();
-        for (key, value) in over.entries() {
-            match entries.iter_mut().find(|(known, _)| *known == key) {
-                Some(entry) => entry.1 = value,
-                None => entries.push((key, value)),
+        let mut places: HashMap<_, usize> = HashMap::new();
+        let mut entries: Vec<(&RawValue, &RawValue)> = Vec::new();
+        for (key, value) in self.entries().into_iter().chain(over.entries()) {
+            match places.entry(unquoted(key)) {
+                Entry::Occupied(place) => entries[*place.get()].1 = value,
+                Entry::Vacant(place) => {
+                    place.insert(entries.len());
+                    entries.push((key, value));
+                }
             }
         }
-        Self::from_value(&Entries(entries)).unwrap_or_else(|_| over.clone())
+        Self::parse(&joined(&entries)).unwrap_or_else(|_| over.clone())
     }
 
-    fn entries(&self) -> Vec<(Cow<'_, str>, &RawValue)> {
+    fn entries(&self) -> Vec<(&RawValue, &RawValue)> {
         let Entries(entries) = serde_json::from_str(self.as_str()).unwrap_or_default();
         entries
     }
 
-    /// Reads the object into a type of the caller's.
+    /// Reads the object into a type of the caller's. Of a key that is written twice, the last one counts.
     pub fn to_value<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
-        self.0.to_value()
+        // A map takes the last one by itself, a struct refuses the second.
+        self.0.to_value().or_else(|_| self.merged(self).0.to_value())
     }
 
     /// The compact JSON text.
@@ -175,14 +183,24 @@ impl<'de> Deserialize<'de> for JsonObject {
 
 // === impl Entries ===
 
-/// The entries of an object in their order; a map type would sort or shuffle them.
+/// The entries of an object in their order; a map type would sort or shuffle them. Keys are tokens too: JSON
+/// allows some, such as half a surrogate pair, that are no text and still have to be passed on.
 #[derive(Default)]
-struct Entries<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
-impl Serialize for Entries<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+/// The text of a key, or its token if it is no text.
+fn unquoted(key: &RawValue) -> Result<Cow<'_, str>, &str> {
+    let token = key.get();
+    if !token.contains('\\') {
+        return Ok(Cow::Borrowed(token.trim_matches('"')));
     }
+    serde_json::from_str(token).map(Cow::Owned).map_err(|_| token)
+}
+
+fn joined(entries: &[(&RawValue, &RawValue)]) -> String {
+    let entries: Vec<_> =
+        entries.iter().map(|(key, value)| format!("{}:{}", key.get(), value.get())).collect();
+    format!("{{{}}}", entries.join(","))
 }
 
 impl<'de> Deserialize<'de> for Entries<'de> {
@@ -205,22 +223,6 @@ impl<'de> Deserialize<'de> for Entries<'de> {
         }
         deserializer.deserialize_map(EntriesVisitor)
     }
-}
-
-// === presence rules ===
-
-/// For fields of implicit presence: `null` on input means unset.
-pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
-}
-
-/// For fields of implicit presence: a default value is not written.
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 // === one scan ===
@@ -298,6 +300,39 @@ mod tests {
         assert!(Json::parse(&deep(MAX_DEPTH)).is_ok());
         assert!(matches!(Json::parse(&deep(MAX_DEPTH + 1)), Err(JsonError::TooDeep)));
         assert!(matches!(Json::parse(&deep(100_000)), Err(JsonError::TooDeep)));
+    }
+
+    fn object(text: &str) -> JsonObject {
+        JsonObject::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_key_counts_everywhere() {
+        #[derive(serde::Deserialize)]
+        struct Two {
+            a: u8,
+            b: u8,
+        }
+        let twice = object(r#"{"a":1,"b":2,"\u0061":3}"#);
+        assert_eq!(twice.as_str(), r#"{"a":1,"b":2,"\u0061":3}"#);
+        assert_eq!(twice.entry::<u8>("a").unwrap(), Some(3));
+        let Two { a, b } = twice.to_value().unwrap();
+        assert_eq!((a, b), (3, 2));
+        let map: std::collections::BTreeMap<String, u8> = twice.to_value().unwrap();
+        assert_eq!(map["a"], 3);
+        assert_eq!(twice.merged(&object("{}")).as_str(), r#"{"a":3,"b":2}"#);
+        assert_eq!(object("{}").merged(&twice).as_str(), r#"{"a":3,"b":2}"#);
+        assert_eq!(twice.merged(&object(r#"{"a":4,"c":5,"a":6}"#)).as_str(), r#"{"a":6,"b":2,"c":5}"#);
+    }
+
+    #[test]
+    fn merging_keeps_tokens() {
+        let odd = object(r#"{"\u00e9":1.0,"\ud800":1,"":"\ud800","\"":2}"#);
+        assert_eq!(odd.merged(&object("{}")), odd);
+        assert_eq!(odd.entry::<u8>("\"").unwrap(), Some(2));
+        assert_eq!(odd.entry::<f32>("é").unwrap(), Some(1.0));
+        let over = object(r#"{"é":2.0,"\ud800":3}"#);
+        assert_eq!(odd.merged(&over).as_str(), r#"{"\u00e9":2.0,"\ud800":3,"":"\ud800","\"":2}"#);
     }
 
     #[test]

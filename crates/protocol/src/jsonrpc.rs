@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorCode};
+use crate::field::Object;
 
 /// A request, its parameters not yet read.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl RequestId<'_> {
 impl<'a> Envelope<'a> {
     /// Reads an envelope. On failure the id comes along, so that the answer can still carry it.
     pub fn decode(body: &'a [u8]) -> Result<Self, (RequestId<'static>, Error)> {
-        let wire: Wire<'a> =
+        let Object::<Wire<'a>>(wire) =
             serde_json::from_slice(body).map_err(|error| (RequestId::NULL, refuse(&error)))?;
         let id = wire.id.and_then(read_id);
         let invalid = |what: &'static str| {
@@ -165,6 +166,7 @@ mod tests {
     fn refuses_what_is_no_request() {
         assert_eq!(fails("{"), ("null".into(), ErrorCode::ParseError));
         assert_eq!(fails("[]"), ("null".into(), ErrorCode::InvalidRequest));
+        assert_eq!(fails(r#" ["2.0",1,"GetTask",{"id":"t"}]"#), ("null".into(), ErrorCode::InvalidRequest));
         assert_eq!(fails("7"), ("null".into(), ErrorCode::InvalidRequest));
         assert_eq!(fails("{}"), ("null".into(), ErrorCode::InvalidRequest));
         assert_eq!(

@@ -11,6 +11,7 @@
 //! | `validate`, `decode` | what a request must hold, and how mistakes are explained |
 //! | `jsonrpc`, `version` | the JSON-RPC envelope; version and extension negotiation |
 //! | `json`, `id`, `time` | user JSON kept token for token; ids; timestamps |
+//! | `field` | how fields are read where ProtoJSON and serde disagree |
 
 mod call;
 mod card;
@@ -18,6 +19,7 @@ mod decode;
 mod denied;
 mod error;
 mod event;
+mod field;
 mod id;
 mod json;
 pub mod jsonrpc;

@@ -10,8 +10,9 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
+use crate::field::{is_default, null_as_default};
 use crate::id::{ArtifactId, ContextId, MessageId, TaskId, empty_as_none};
-use crate::json::{Json, JsonObject, is_default, null_as_default};
+use crate::json::{Json, JsonObject};
 
 /// Who wrote a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::{is_default, null_as_default, optional_object};
 use crate::id::{PushConfigId, TaskId, empty_as_none};
-use crate::json::{is_default, null_as_default};
 
 /// Where, and with which credentials, the events of a task are posted.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct TaskPushNotificationConfig {
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
     pub token: String,
     /// What goes into the `Authorization` header.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     pub authentication: Option<AuthenticationInfo>,
 }
 

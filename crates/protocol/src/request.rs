@@ -1,10 +1,13 @@
 //! What each operation takes and gives.
 
-use serde::de::{Deserializer, Error as _};
+use std::fmt;
+
+use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 
+use crate::field::{int32, is_default, null_as_default, object, objects, optional_int32, optional_object};
 use crate::id::{ContextId, PushConfigId, TaskId, empty_as_none};
-use crate::json::{JsonObject, is_default, null_as_default};
+use crate::json::JsonObject;
 use crate::message::Message;
 use crate::push::TaskPushNotificationConfig;
 use crate::task::{Task, TaskState, TaskView};
@@ -18,9 +21,10 @@ pub struct SendMessageRequest {
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
     pub tenant: String,
     /// What is said.
+    #[serde(deserialize_with = "object")]
     pub message: Message,
     /// How the answer is wanted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     pub configuration: Option<SendMessageConfiguration>,
     /// Extension data, keyed by extension URI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,10 +40,12 @@ pub struct SendMessageConfiguration {
     #[serde(skip_serializing_if = "is_default")]
     pub accepted_output_modes: Vec<String>,
     /// Registers a receiver together with the task.
-    #[serde(alias = "task_push_notification_config", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "task_push_notification_config", default, deserialize_with = "optional_object")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_push_notification_config: Option<TaskPushNotificationConfig>,
     /// At most this many messages of history in the answer.
-    #[serde(alias = "history_length", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "history_length", default, deserialize_with = "optional_int32")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
     /// Answer as soon as the task exists.
     #[serde(alias = "return_immediately", default, deserialize_with = "null_as_default")]
@@ -57,7 +63,8 @@ pub struct GetTaskRequest {
     /// The task.
     pub id: TaskId,
     /// At most this many messages of history in the answer.
-    #[serde(alias = "history_length", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "history_length", default, deserialize_with = "optional_int32")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
 }
 
@@ -76,14 +83,16 @@ pub struct ListTasksRequest {
     #[serde(default, deserialize_with = "known_state", skip_serializing_if = "is_default")]
     pub status: TaskState,
     /// 1 to 100; 50 when absent.
-    #[serde(alias = "page_size", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "page_size", default, deserialize_with = "optional_int32")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<i32>,
     /// Where the page begins: the `nextPageToken` of the page before.
     #[serde(alias = "page_token", default, deserialize_with = "null_as_default")]
     #[serde(skip_serializing_if = "is_default")]
     pub page_token: String,
     /// At most this many messages of history in each task.
-    #[serde(alias = "history_length", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "history_length", default, deserialize_with = "optional_int32")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
     /// Only tasks whose status is of this time or later.
     #[serde(alias = "status_timestamp_after", default, skip_serializing_if = "Option::is_none")]
@@ -95,19 +104,19 @@ pub struct ListTasksRequest {
 
 /// A page of tasks, the one whose status changed last coming first. All four keys are always written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "T: Deserialize<'de>"))]
 pub struct ListTasksResponse<T = Task> {
     /// The tasks of this page.
-    #[serde(default = "Vec::new")]
+    #[serde(default = "Vec::new", deserialize_with = "objects")]
     pub tasks: Vec<T>,
     /// Asks for the next page; empty on the last one.
-    #[serde(alias = "next_page_token", default)]
+    #[serde(alias = "next_page_token", default, deserialize_with = "null_as_default")]
     pub next_page_token: String,
     /// The page size that was used.
-    #[serde(alias = "page_size", default)]
+    #[serde(alias = "page_size", default, deserialize_with = "int32")]
     pub page_size: i32,
     /// How many tasks match, on all pages.
-    #[serde(alias = "total_size", default)]
+    #[serde(alias = "total_size", default, deserialize_with = "int32")]
     pub total_size: i32,
 }
 
@@ -162,7 +171,7 @@ pub struct ListTaskPushNotificationConfigsRequest {
     #[serde(alias = "task_id")]
     pub task_id: TaskId,
     /// 0 leaves it to the server.
-    #[serde(alias = "page_size", default, deserialize_with = "null_as_default")]
+    #[serde(alias = "page_size", default, deserialize_with = "int32")]
     #[serde(skip_serializing_if = "is_default")]
     pub page_size: i32,
     /// Where the page begins.
@@ -176,7 +185,7 @@ pub struct ListTaskPushNotificationConfigsRequest {
 #[serde(rename_all = "camelCase")]
 pub struct ListTaskPushNotificationConfigsResponse {
     /// The configurations.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "objects", skip_serializing_if = "is_default")]
     pub configs: Vec<TaskPushNotificationConfig>,
     /// Asks for the next page; absent on the last one.
     #[serde(alias = "next_page_token", default, deserialize_with = "null_as_default")]
@@ -215,17 +224,30 @@ impl<'de> Deserialize<'de> for SendMessageResponse {
 
 /// In a filter, a state that we do not know is a mistake and not "any".
 fn known_state<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TaskState, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum NameOrNumber<'a> {
-        Name(#[serde(borrow)] std::borrow::Cow<'a, str>),
-        Number(u64),
+    deserializer.deserialize_any(KnownState)
+}
+
+struct KnownState;
+
+impl Visitor<'_> for KnownState {
+    type Value = TaskState;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a task state such as TASK_STATE_WORKING")
     }
-    let state = match Option::<NameOrNumber<'_>>::deserialize(deserializer)? {
-        None => Some(TaskState::Unspecified),
-        Some(NameOrNumber::Name(name)) if name.is_empty() => Some(TaskState::Unspecified),
-        Some(NameOrNumber::Name(name)) => TaskState::from_name(&name),
-        Some(NameOrNumber::Number(number)) => TaskState::from_number(number),
-    };
-    state.ok_or_else(|| D::Error::custom("unknown task state"))
+
+    fn visit_unit<E>(self) -> Result<TaskState, E> {
+        Ok(TaskState::Unspecified)
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<TaskState, E> {
+        if name.is_empty() {
+            return Ok(TaskState::Unspecified);
+        }
+        TaskState::from_name(name).ok_or_else(|| E::custom("unknown task state"))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<TaskState, E> {
+        TaskState::from_number(number).ok_or_else(|| E::custom("unknown task state"))
+    }
 }

@@ -11,13 +11,13 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::json::{is_default, null_as_default};
+use crate::field::{is_default, next_object, null_as_default, objects_by_name};
 
 /// One sufficient combination of schemes; a list of these offers alternatives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecurityRequirement {
     /// The schemes that must all be satisfied, by their name in the card, each with the scopes it needs.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "objects_by_name", skip_serializing_if = "is_default")]
     pub schemes: BTreeMap<String, StringList>,
 }
 
@@ -241,21 +241,13 @@ const SCHEMES: &str = "apiKeySecurityScheme, httpAuthSecurityScheme, oauth2Secur
 impl SecurityScheme {
     fn read_member<'de, A: MapAccess<'de>>(key: &str, map: &mut A) -> Result<Option<Self>, A::Error> {
         Ok(match key {
-            "apiKeySecurityScheme" | "api_key_security_scheme" => {
-                map.next_value::<Option<_>>()?.map(Self::ApiKey)
-            }
-            "httpAuthSecurityScheme" | "http_auth_security_scheme" => {
-                map.next_value::<Option<_>>()?.map(Self::HttpAuth)
-            }
-            "oauth2SecurityScheme" | "oauth2_security_scheme" => {
-                map.next_value::<Option<_>>()?.map(Self::OAuth2)
-            }
+            "apiKeySecurityScheme" | "api_key_security_scheme" => next_object(map)?.map(Self::ApiKey),
+            "httpAuthSecurityScheme" | "http_auth_security_scheme" => next_object(map)?.map(Self::HttpAuth),
+            "oauth2SecurityScheme" | "oauth2_security_scheme" => next_object(map)?.map(Self::OAuth2),
             "openIdConnectSecurityScheme" | "open_id_connect_security_scheme" => {
-                map.next_value::<Option<_>>()?.map(Self::OpenIdConnect)
+                next_object(map)?.map(Self::OpenIdConnect)
             }
-            "mtlsSecurityScheme" | "mtls_security_scheme" => {
-                map.next_value::<Option<_>>()?.map(Self::MutualTls)
-            }
+            "mtlsSecurityScheme" | "mtls_security_scheme" => next_object(map)?.map(Self::MutualTls),
             _ => map.next_value::<IgnoredAny>().map(|_| None)?,
         })
     }
@@ -292,15 +284,11 @@ impl<'de> Visitor<'de> for SecuritySchemeVisitor {
 impl OAuthFlows {
     fn read_member<'de, A: MapAccess<'de>>(key: &str, map: &mut A) -> Result<Option<Self>, A::Error> {
         Ok(match key {
-            "authorizationCode" | "authorization_code" => {
-                map.next_value::<Option<_>>()?.map(Self::AuthorizationCode)
-            }
-            "clientCredentials" | "client_credentials" => {
-                map.next_value::<Option<_>>()?.map(Self::ClientCredentials)
-            }
-            "implicit" => map.next_value::<Option<_>>()?.map(Self::Implicit),
-            "password" => map.next_value::<Option<_>>()?.map(Self::Password),
-            "deviceCode" | "device_code" => map.next_value::<Option<_>>()?.map(Self::DeviceCode),
+            "authorizationCode" | "authorization_code" => next_object(map)?.map(Self::AuthorizationCode),
+            "clientCredentials" | "client_credentials" => next_object(map)?.map(Self::ClientCredentials),
+            "implicit" => next_object(map)?.map(Self::Implicit),
+            "password" => next_object(map)?.map(Self::Password),
+            "deviceCode" | "device_code" => next_object(map)?.map(Self::DeviceCode),
             _ => map.next_value::<IgnoredAny>().map(|_| None)?,
         })
     }

@@ -7,8 +7,9 @@ use serde::de::{Deserializer, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
+use crate::field::{is_default, object, objects, optional_object};
 use crate::id::{ContextId, TaskId, empty_as_none};
-use crate::json::{JsonObject, is_default, null_as_default};
+use crate::json::JsonObject;
 use crate::message::{Artifact, Message};
 use crate::time::Timestamp;
 
@@ -42,7 +43,7 @@ pub struct TaskStatus {
     /// Where the task stands.
     pub state: TaskState,
     /// Progress, a question, or the reason of a failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
     /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,12 +61,13 @@ pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<ContextId>,
     /// Where it stands.
+    #[serde(deserialize_with = "object")]
     pub status: TaskStatus,
     /// What it has produced.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "objects", skip_serializing_if = "is_default")]
     pub artifacts: Vec<Artifact>,
     /// What was said, oldest first; the current `status.message` is not in it yet.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_default")]
+    #[serde(default, deserialize_with = "objects", skip_serializing_if = "is_default")]
     pub history: Vec<Message>,
     /// Extension data, keyed by extension URI.
     #[serde(default, skip_serializing_if = "Option::is_none")]

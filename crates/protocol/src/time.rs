@@ -17,6 +17,9 @@ pub struct Timestamp(jiff::Timestamp);
 #[error("expected an ISO 8601 timestamp such as 2026-01-02T03:04:05.678Z")]
 pub struct InvalidTimestamp;
 
+/// ProtoJSON has no sign before a year, so nothing can be written that is earlier.
+const YEAR_ONE_MS: i64 = -62_135_596_800_000;
+
 impl Timestamp {
     /// The current time, in whole milliseconds.
     pub fn now() -> Self {
@@ -26,8 +29,8 @@ impl Timestamp {
 
     /// From milliseconds since the Unix epoch, held within the years that can be written.
     pub fn from_millis(millis: i64) -> Self {
-        let clamped = if millis < 0 { jiff::Timestamp::UNIX_EPOCH } else { jiff::Timestamp::MAX };
-        Self(jiff::Timestamp::from_millisecond(millis).unwrap_or(clamped))
+        let in_range = jiff::Timestamp::from_millisecond(millis.max(YEAR_ONE_MS));
+        Self(in_range.unwrap_or(jiff::Timestamp::MAX))
     }
 
     /// Milliseconds since the Unix epoch, rounded down.
@@ -42,7 +45,8 @@ impl Timestamp {
 
     /// Reads ISO 8601. An offset is accepted and normalized to UTC.
     pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
-        text.parse().map(Self).map_err(|_| InvalidTimestamp)
+        let parsed = text.parse().map(Self).map_err(|_| InvalidTimestamp)?;
+        if parsed < Self::from_millis(YEAR_ONE_MS) { Err(InvalidTimestamp) } else { Ok(parsed) }
     }
 }
 
@@ -96,6 +100,18 @@ mod tests {
     fn writes_utc_with_milliseconds() {
         assert_eq!(Timestamp::from_millis(1_767_323_045_670).to_string(), "2026-01-02T03:04:05.670Z");
         assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(Timestamp::from_millis(-1).to_string(), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn stays_within_the_years_that_can_be_written() {
+        for millis in [i64::MIN, YEAR_ONE_MS - 1, YEAR_ONE_MS] {
+            assert_eq!(Timestamp::from_millis(millis).to_string(), "0001-01-01T00:00:00.000Z");
+        }
+        assert!(Timestamp::from_millis(i64::MAX).to_string().starts_with("9999-12-30T"));
+        assert!(Timestamp::parse("0001-01-01T00:00:00Z").is_ok());
+        assert!(Timestamp::parse("0000-12-31T23:59:59.999999999Z").is_err());
+        assert!(Timestamp::parse("-000001-01-01T00:00:00Z").is_err());
     }
 
     #[test]

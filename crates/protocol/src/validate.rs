@@ -1,5 +1,6 @@
 //! What a request must hold before anybody looks anything up. The first thing that is wrong is named by its path.
 
+use crate::decode::excerpt;
 use crate::error::{Error, ErrorCode};
 use crate::message::{Content, Message, Part, Role};
 use crate::push::TaskPushNotificationConfig;
@@ -128,8 +129,7 @@ fn validate_push(
     limits: &RequestLimits,
     path: &str,
 ) -> Result<(), Error> {
-    let url_is_http = config.url.starts_with("https://") || config.url.starts_with("http://");
-    if !url_is_http || !is_absolute_url(&config.url) {
+    if !is_http(&config.url) || !is_absolute_url(&config.url) {
         return Err(Error::invalid_field(format!("{path}url"), "must be an absolute http or https URL"));
     }
     if let Some(authentication) = &config.authentication
@@ -137,7 +137,13 @@ fn validate_push(
     {
         return Err(Error::invalid_field(format!("{path}authentication.scheme"), "must not be empty"));
     }
-    short(limits, config.id.as_ref().map_or("", |id| id.as_str()), "id")
+    short(limits, config.id.as_ref().map_or("", |id| id.as_str()), &format!("{path}id"))
+}
+
+fn is_http(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
+    })
 }
 
 fn validate_history_length(length: Option<i32>, field: &str) -> Result<(), Error> {
@@ -153,10 +159,17 @@ pub fn is_absolute_url(url: &str) -> bool {
     let scheme_is_valid = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     let host_is_present = match rest.strip_prefix("//") {
-        Some(after) => scheme == "file" || !after.is_empty() && !after.starts_with('/'),
+        Some(after) => scheme.eq_ignore_ascii_case("file") || has_host(after),
         None => !rest.is_empty(),
     };
     scheme_is_valid && host_is_present && !url.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+/// Whether there is anything between the user and the port of what follows `//`.
+fn has_host(after_slashes: &str) -> bool {
+    let authority = after_slashes.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    let host_and_port = authority.rsplit('@').next().unwrap_or_default();
+    !host_and_port.is_empty() && !host_and_port.starts_with(':')
 }
 
 fn present(value: &str, field: &str) -> Result<(), Error> {
@@ -194,7 +207,7 @@ pub fn check_input_modes(message: &Message, accepted: &[String]) -> Result<(), E
         if !accepted.is_empty() && !accepted.iter().any(|mode| media_type_matches(mode, actual)) {
             let error = Error::with_message(
                 ErrorCode::ContentTypeNotSupported,
-                format!("Content type not supported: `{actual}` in message.parts[{index}]"),
+                format!("Content type not supported: `{}` in message.parts[{index}]", excerpt(actual, 64)),
             );
             return Err(error.about("accepted", accepted.join(",")));
         }
@@ -208,14 +221,51 @@ mod tests {
 
     #[test]
     fn absolute_urls() {
-        for url in ["https://a.example/x", "http://[::1]:80", "urn:isbn:1", "file:///etc/hosts", "gs://b/k"] {
+        for url in [
+            "https://a.example/x",
+            "HTTPS://a.example",
+            "http://[::1]:80",
+            "http://u:p@a.example?x",
+            "urn:isbn:1",
+            "file:///etc/hosts",
+            "gs://b/k",
+        ] {
             assert!(is_absolute_url(url), "{url}");
         }
-        for url in
-            ["", "a", "/x", "//host/x", "https://", "https:///x", "ht tp://x", "http://a b", ":x", "1a:x"]
-        {
+        for url in [
+            "",
+            "a",
+            "/x",
+            "//host/x",
+            "https://",
+            "https:///x",
+            "ht tp://x",
+            "http://a b",
+            ":x",
+            "1a:x",
+            "https://?x",
+            "https://#x",
+            "https://:80",
+            "https://u@",
+            "https://u@:80/x",
+            "https://\\a.example",
+        ] {
             assert!(!is_absolute_url(url), "{url}");
         }
+    }
+
+    #[test]
+    fn receivers_are_reached_over_http() {
+        assert!(is_http("http://a.example") && is_http("HTTPS://a.example"));
+        assert!(!is_http("https:a.example") && !is_http("ftp://a.example") && !is_http("a.example"));
+    }
+
+    #[test]
+    fn a_media_type_is_not_repeated_in_full() {
+        let part = Part::text("x").with_media_type("text/\u{7}".to_owned() + &"x".repeat(10_000));
+        let error = check_input_modes(&Message::new(Role::User, vec![part]), &["image/*".to_owned()]);
+        let message = error.unwrap_err().to_string();
+        assert!(message.len() < 128 && !message.contains('\u{7}'), "{message}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::decode::excerpt;
 use crate::error::{Error, ErrorCode};
 
 /// The request header, or URL query parameter, that names the version.
@@ -27,8 +28,8 @@ impl Version {
     /// Reads `Major.Minor`; a patch number is ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split('.');
-        let (major, minor) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-        let patch_is_number = numbers.next().is_none_or(|patch| patch.parse::<u16>().is_ok());
+        let (major, minor) = (number(numbers.next()?)?, number(numbers.next()?)?);
+        let patch_is_number = numbers.next().is_none_or(|patch| number(patch).is_some());
         (patch_is_number && numbers.next().is_none()).then_some(Self { major, minor })
     }
 
@@ -45,6 +46,12 @@ impl Version {
     }
 }
 
+/// Digits only: the standard library would also take `+1`.
+fn number(text: &str) -> Option<u16> {
+    let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_digits { text.parse().ok() } else { None }
+}
+
 fn not_served(asked: &str, served: &[Version]) -> Error {
     let supported: Vec<_> = served.iter().map(ToString::to_string).collect();
     let message = if asked.is_empty() {
@@ -53,8 +60,7 @@ fn not_served(asked: &str, served: &[Version]) -> Error {
             supported.last().map_or("1.0", String::as_str)
         )
     } else {
-        let shown: String = asked.chars().filter(|c| !c.is_control()).take(32).collect();
-        format!("Protocol version not supported: {shown}")
+        format!("Protocol version not supported: {}", excerpt(asked, 32))
     };
     Error::with_message(ErrorCode::VersionNotSupported, message)
         .about("supportedVersions", supported.join(","))
@@ -83,7 +89,7 @@ mod tests {
     fn patch_numbers_do_not_matter() {
         assert_eq!(Version::parse("1.0"), Some(Version::V1_0));
         assert_eq!(Version::parse("1.0.1"), Some(Version::V1_0));
-        for text in ["", "1", "1.x", "1.0.x", "1.0.0.0", "-1.0", "v1.0", "99999.0"] {
+        for text in ["", "1", "1.x", "1.0.x", "1.0.0.0", "-1.0", "v1.0", "99999.0", "+1.0"] {
             assert_eq!(Version::parse(text), None, "{text}");
         }
     }

@@ -153,6 +153,12 @@ fn an_id_that_is_too_long_in_an_inline_push_configuration_is_named_by_its_whole_
     );
 }
 
+#[test]
+fn the_scheme_of_a_receiver_may_be_in_capitals() {
+    let config = br#"{"taskId":"t","url":"HTTPS://a.example"}"#;
+    accept(Operation::CreateTaskPushNotificationConfig, config).unwrap();
+}
+
 // === the other operations ===
 
 #[test]
@@ -209,6 +215,42 @@ fn what_is_not_json_is_a_parse_error() {
 fn a_number_that_is_too_large_is_a_wrong_parameter_and_not_broken_json() {
     names_field(Operation::GetTask, r#"{"id":"t","historyLength":1e400}"#, "historyLength");
     names_field(Operation::ListTasks, r#"{"status":1e400}"#, "status");
+}
+
+#[test]
+fn whole_numbers_are_read_in_every_spelling() {
+    for five in ["5", "5.0", "0.5e1", r#""5""#] {
+        let task = format!(r#"{{"id":"t","historyLength":{five}}}"#);
+        assert_eq!(decode_params::<GetTaskRequest>(task.as_bytes()).unwrap().history_length, Some(5));
+        let tasks = format!(r#"{{"page_size":{five}}}"#);
+        assert_eq!(decode_params::<ListTasksRequest>(tasks.as_bytes()).unwrap().page_size, Some(5));
+        let configs = format!(r#"{{"taskId":"t","pageSize":{five}}}"#);
+        let configs = decode_params::<ListTaskPushNotificationConfigsRequest>(configs.as_bytes()).unwrap();
+        assert_eq!(configs.page_size, 5);
+        accept(Operation::SendMessage, configuration(&format!(r#""historyLength":{five}"#)).as_bytes())
+            .unwrap();
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_without_repeating_it() {
+    let long = "hunter2".repeat(1000);
+    for (operation, params) in [
+        (Operation::SendMessage, format!(r#"{{"message":"{long}"}}"#)),
+        (Operation::SendMessage, message(&format!(r#""parts":"{long}""#))),
+        (Operation::SendMessage, message(&format!(r#""parts":[{{"raw":"*{long}"}}]"#))),
+        (Operation::SendMessage, message(&format!(r#""role":"{long}""#))),
+        (Operation::SendMessage, configuration(&format!(r#""historyLength":"{long}""#))),
+        (Operation::ListTasks, format!(r#"{{"status":"{long}"}}"#)),
+        (Operation::ListTasks, format!(r#"{{"includeArtifacts":"{long}"}}"#)),
+        (Operation::ListTasks, format!(r#"{{"statusTimestampAfter":"{long}"}}"#)),
+        (Operation::GetTask, format!(r#""{long}""#)),
+        (Operation::CreateTaskPushNotificationConfig, format!(r#"{{"taskId":"t","url":"{long}"}}"#)),
+    ] {
+        let Err(error) = accept(operation, params.as_bytes()) else { panic!("accepted: {params}") };
+        let told = format!("{error} {}", serde_json::to_string(&error.details()).unwrap());
+        assert!(!told.contains("hunter2") && told.len() < 600, "{told}");
+    }
 }
 
 #[test]
@@ -332,6 +374,8 @@ fn a_path_with_another_verb_names_each_verb_that_works_once() {
         ("/tasks/t/pushNotificationConfigs", vec![Method::POST, Method::GET]),
         ("/tasks/t/pushNotificationConfigs/p", vec![Method::GET, Method::DELETE]),
         ("/tasks/t:subscribe", vec![Method::GET, Method::POST]),
+        ("/tasks/t:cancel", vec![Method::POST]),
+        ("/tasks/t:x", vec![Method::GET]),
     ] {
         assert_eq!(Operation::from_path(&Method::PATCH, path), Err(NoRoute::Verb(verbs)), "{path}");
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     Artifacts, Json, JsonObject, ListTasksResponse, Part, Role, SendMessageResponse, TaskState, TaskView,
-    Timestamp,
+    Timestamp, decode_params,
 };
 use proptest::option::of;
 use proptest::prelude::*;
@@ -86,6 +86,35 @@ where
     Ok(())
 }
 
+/// A message is an object wherever it stands. serde's derive alone would take a list of its fields as well.
+fn no_message_is_a_list<T>(value: &T) -> Result<(), TestCaseError>
+where
+    T: Serialize + DeserializeOwned + Debug,
+{
+    let refusal = decode_params::<T>(b"[]").map(|read| panic!("{read:?}")).unwrap_err();
+    prop_assert!(refusal.message().ends_with("expected an object"), "{refusal}");
+    let json = write(value);
+    let tree = Tree::parse(&json);
+    for place in 0..tree.field_names().len() {
+        let lists = tree.change_field(place, |fields, at| put_lists(&mut fields[at].1)).to_string();
+        if lists != json {
+            let refusal = read::<T>(&lists).map(|read| panic!("{read:?}: {lists}")).unwrap_err();
+            prop_assert!(refusal.starts_with("invalid type: sequence"), "{refusal}: {lists}");
+        }
+    }
+    Ok(())
+}
+
+/// Writes the messages of a field as lists.
+fn put_lists(field: &mut Tree) {
+    match field {
+        Tree::Message(_) => *field = Tree::Raw("[]".into()),
+        Tree::Map(entries) => entries.iter_mut().for_each(|(_, value)| put_lists(value)),
+        Tree::List(items) => items.iter_mut().for_each(put_lists),
+        Tree::Raw(_) => {}
+    }
+}
+
 macro_rules! every_type {
     ($($name:ident: $strategy:expr;)*) => {
         mod survives_the_wire {
@@ -108,6 +137,18 @@ macro_rules! every_type {
                 $(#[test]
                 fn $name(value in $strategy) {
                     null_is_absent(&value)?;
+                })*
+            }
+        }
+
+        mod refuses_lists {
+            use super::*;
+
+            proptest! {
+                #![proptest_config(tries(24))]
+                $(#[test]
+                fn $name(value in $strategy) {
+                    no_message_is_a_list(&value)?;
                 })*
             }
         }
@@ -265,9 +306,12 @@ proptest! {
     }
 
     #[test]
-    fn merging_nothing_changes_nothing(object in object()) {
+    fn merging_nothing_only_drops_what_was_repeated(object in object()) {
         let nothing = JsonObject::parse("{}").unwrap();
-        prop_assert_eq!(keys(&object.merged(&nothing)), keys(&object));
+        let mut once = Vec::new();
+        keys(&object).into_iter().for_each(|key| if !once.contains(&key) { once.push(key) });
+        prop_assert_eq!(keys(&object.merged(&nothing)), &once[..]);
+        prop_assert_eq!(keys(&nothing.merged(&object)), once);
     }
 
     #[test]
@@ -299,6 +343,8 @@ fn a_repeated_key_reads_the_same_in_every_way() {
     let twice = JsonObject::parse(r#"{"a":1,"a":2}"#).unwrap();
     let as_map: std::collections::BTreeMap<String, u8> = twice.to_value().unwrap();
     assert_eq!(twice.entry::<u8>("a").unwrap(), Some(as_map["a"]));
+    let merged = twice.merged(&JsonObject::parse(r#"{"b":1}"#).unwrap());
+    assert_eq!(merged.as_str(), r#"{"a":2,"b":1}"#);
 }
 
 // === views ===
