@@ -1,0 +1,40 @@
+//! Builds the servers, one cargo call each.
+//!
+//! One call for all would unify features: the official SDK would get `uuid`'s fast generator,
+//! or our `serde_json` features, only because a neighbour asked for them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use crate::contender::Contender;
+
+pub(crate) fn servers(contenders: &[&Contender]) -> anyhow::Result<()> {
+    let packages: BTreeSet<&str> = contenders.iter().map(|contender| contender.package).collect();
+    for package in packages {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo)
+            .current_dir(root())
+            .args(["build", "--release", "--package", package])
+            .status()
+            .context("could not start cargo")?;
+        ensure!(status.success(), "cargo could not build {package}");
+    }
+    Ok(())
+}
+
+/// The folder of the benchmark's workspace.
+pub(crate) fn root() -> PathBuf {
+    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.pop();
+    root
+}
+
+/// A folder for profiles and traces, kept out of version control.
+pub(crate) fn scratch() -> anyhow::Result<PathBuf> {
+    let folder = root().join(".work");
+    std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    Ok(folder)
+}

@@ -1,0 +1,138 @@
+//! The command line.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use crate::contender::{self, Contender};
+
+pub(crate) const USAGE: &str = "\
+Usage: cargo run --release -p bench -- [OPTIONS]
+
+  --quick            fewer and shorter rounds: minutes become seconds, figures become rough
+  --only LIST        of unary,get,stream,memory,instructions,syscalls (default: all)
+  --servers LIST     of limit,limit+store,official,protocol,chancery (default: all)
+  --rounds N         rounds of each timed measure (default 5, quick 2)
+  --no-build         take the server binaries as they are
+  --no-save          print the table, write no result file";
+
+/// What can be asked for with `--only`, in the order it runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Measure {
+    Unary,
+    Get,
+    Stream,
+    Memory,
+    Instructions,
+    Syscalls,
+}
+
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) quick: bool,
+    pub(crate) build: bool,
+    pub(crate) save: bool,
+    pub(crate) rounds: usize,
+    pub(crate) measures: Vec<Measure>,
+    pub(crate) contenders: Vec<&'static Contender>,
+    /// The words after the program's name, for the result file.
+    pub(crate) words: Vec<String>,
+}
+
+// === impl Measure ===
+
+impl Measure {
+    const ALL: [(&str, Self); 6] = [
+        ("unary", Self::Unary),
+        ("get", Self::Get),
+        ("stream", Self::Stream),
+        ("memory", Self::Memory),
+        ("instructions", Self::Instructions),
+        ("syscalls", Self::Syscalls),
+    ];
+
+    fn parse(name: &str) -> anyhow::Result<Self> {
+        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, measure)| measure).with_context(|| format!("no such measure: {name}"))
+    }
+}
+
+// === impl Options ===
+
+impl Options {
+    /// Reads the command line; nothing when it asks for help.
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> anyhow::Result<Option<Self>> {
+        let words: Vec<String> = words.collect();
+        let mut options = Self {
+            quick: false,
+            build: true,
+            save: true,
+            rounds: 0,
+            measures: Measure::ALL.into_iter().map(|(_, measure)| measure).collect(),
+            contenders: contender::ALL.iter().collect(),
+            words: words.clone(),
+        };
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("{word} needs a value"));
+            match word.as_str() {
+                "--quick" => options.quick = true,
+                "--no-build" => options.build = false,
+                "--no-save" => options.save = false,
+                "--rounds" => options.rounds = value()?.parse().context("--rounds takes a number")?,
+                "--only" => {
+                    options.measures = value()?.split(',').map(Measure::parse).collect::<Result<_, _>>()?;
+                }
+                "--servers" => {
+                    options.contenders =
+                        value()?.split(',').map(contender::named).collect::<Result<_, _>>()?;
+                }
+                "--help" | "-h" => return Ok(None),
+                other => bail!("unknown argument: {other}\n\n{USAGE}"),
+            }
+        }
+        if options.rounds == 0 {
+            options.rounds = if options.quick { 2 } else { 5 };
+        }
+        Ok(Some(options))
+    }
+
+    /// `full`, or `quick` in a quick run.
+    pub(crate) fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// How long one timed window lasts.
+    pub(crate) fn window(&self) -> Duration {
+        self.pick(Duration::from_millis(2000), Duration::from_millis(500))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> anyhow::Result<Option<Options>> {
+        Options::parse(line.split_ascii_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn reads_lists_and_defaults() {
+        let options = parse("--quick --only get,memory --servers limit,official").unwrap().unwrap();
+        assert_eq!(options.measures, [Measure::Get, Measure::Memory]);
+        assert_eq!(
+            options.contenders.iter().map(|server| server.name).collect::<Vec<_>>(),
+            ["limit", "official"]
+        );
+        assert_eq!(options.rounds, 2);
+        assert_eq!(parse("").unwrap().unwrap().rounds, 5);
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        assert!(parse("--only speed").is_err());
+        assert!(parse("--servers nobody").is_err());
+        assert!(parse("--fast").is_err());
+        assert!(parse("--help").unwrap().is_none());
+    }
+}

@@ -1,0 +1,122 @@
+//! A server as a child process: started on a free port, watched from outside, ended by its id.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
+use crate::contender::Contender;
+
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) name: &'static str,
+    pub(crate) address: SocketAddr,
+}
+
+// === impl Server ===
+
+impl Server {
+    pub(crate) fn start(contender: &Contender, flags: &[&str]) -> anyhow::Result<Self> {
+        Self::start_under(&[], contender, flags)
+    }
+
+    /// Starts the server as the last arguments of another program, say a profiler.
+    pub(crate) fn start_under(
+        wrapper: &[OsString],
+        contender: &Contender,
+        flags: &[&str],
+    ) -> anyhow::Result<Self> {
+        let address = free_address()?;
+        let binary = binary(contender)?;
+        let mut words = wrapper.iter().cloned().chain([binary.into_os_string()]);
+        let program = words.next().context("a program to start")?;
+        let child = Command::new(program)
+            .args(words)
+            .args(["--listen", &address.to_string()])
+            .args(contender.flags)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("could not start {}", contender.name))?;
+        let mut server = Self { child, name: contender.name, address };
+        server.wait_until_up()?;
+        Ok(server)
+    }
+
+    fn wait_until_up(&mut self) -> anyhow::Result<()> {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(self.address).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended before it listened: {status}", self.name);
+            }
+            if Instant::now() > give_up {
+                bail!("{} does not listen on {}", self.name, self.address);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// CPU time of all threads so far, ended ones included, user and system.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        let clock = clock_getcpuclockid(pid(&self.child)?).context("no CPU clock for the server")?;
+        Ok(Duration::from(clock_gettime(clock)?))
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
+        Ok(kilobytes * 1024)
+    }
+
+    /// Asks it to end and waits until it has, so that a profiler around it can write its file.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        kill(pid(&self.child)?, Signal::SIGTERM)?;
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > give_up {
+                bail!("{} does not end", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing in it is worth saving, and it may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn pid(child: &Child) -> anyhow::Result<Pid> {
+    Ok(Pid::from_raw(i32::try_from(child.id())?))
+}
+
+/// Servers lie beside this program: cargo puts both into the same folder.
+fn binary(contender: &Contender) -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(contender.package);
+    if !path.exists() {
+        bail!("{} is not built: run without --no-build", contender.package);
+    }
+    Ok(path)
+}
+
+fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}

@@ -1,0 +1,73 @@
+//! The requests, as bytes that are written as they are.
+
+use std::net::SocketAddr;
+
+/// The text of every unary message; `limit` knows it too, for its canned task.
+pub(crate) const TEXT: &str = include_str!("../../message.txt");
+const MESSAGE_ID: &str = "01930000-0000-7000-8000-000000000000";
+
+/// One request; its message id can be changed in place, so that no two calls share one.
+#[derive(Clone)]
+pub(crate) struct Request {
+    bytes: Vec<u8>,
+    /// Where the last twelve digits of the message id are, if it has one.
+    id_at: Option<usize>,
+}
+
+// === impl Request ===
+
+impl Request {
+    pub(crate) fn send_message(to: SocketAddr) -> Self {
+        Self::message(to, "SendMessage", TEXT)
+    }
+
+    pub(crate) fn stream(to: SocketAddr, chunks: u32, pause_ms: u32) -> Self {
+        Self::message(to, "SendStreamingMessage", &format!("stream {chunks} {pause_ms}"))
+    }
+
+    pub(crate) fn get_task(to: SocketAddr, id: &str) -> Self {
+        Self::call(to, "GetTask", &format!(r#"{{"id":"{id}"}}"#))
+    }
+
+    fn message(to: SocketAddr, method: &str, text: &str) -> Self {
+        let message =
+            format!(r#"{{"messageId":"{MESSAGE_ID}","role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}"#);
+        Self::call(to, method, &format!(r#"{{"message":{message}}}"#))
+    }
+
+    fn call(to: SocketAddr, method: &str, params: &str) -> Self {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        let bytes = format!(
+            "POST / HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             A2A-Version: 1.0\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes();
+        let id_at = memchr::memmem::find(&bytes, MESSAGE_ID.as_bytes()).map(|at| at + MESSAGE_ID.len() - 12);
+        Self { bytes, id_at }
+    }
+
+    /// The bytes to write, under the message id that ends in `number`.
+    pub(crate) fn numbered(&mut self, number: u64) -> &[u8] {
+        if let Some(at) = self.id_at {
+            for (place, digit) in self.bytes[at..at + 12].iter_mut().rev().enumerate() {
+                *digit = b"0123456789abcdef"[(number >> (4 * place)) as usize & 15];
+            }
+        }
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_the_message_in_place() {
+        let mut request = Request::send_message(SocketAddr::from(([127, 0, 0, 1], 80)));
+        let text = String::from_utf8(request.numbered(0xab_cdef).to_vec()).unwrap();
+        assert!(text.contains(r#""messageId":"01930000-0000-7000-8000-000000abcdef""#));
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())));
+    }
+}

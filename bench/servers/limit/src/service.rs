@@ -1,0 +1,128 @@
+//! From request bytes to reply: SendMessage, GetTask and SendStreamingMessage.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::clock::Stamp;
+use crate::reply::Body;
+use crate::store::Store;
+use crate::stream::{Events, Plan};
+use crate::wire::{self, Ids, Message, Part, Payload, Reply, Role, Task};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+
+pub(crate) async fn answer(
+    store: Option<Arc<Store>>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    if request.method() != Method::POST || request.uri().path() != "/" {
+        return Ok(plain(StatusCode::NOT_FOUND, Bytes::new()));
+    }
+    let reply = match read(request.into_body()).await {
+        Ok(body) => call(store.as_deref(), &body),
+        Err(error) => Err(error),
+    };
+    Ok(reply.unwrap_or_else(|error| plain(StatusCode::BAD_REQUEST, Bytes::from(format!("{error:#}")))))
+}
+
+/// The whole body; when it came in one frame, as it does, without a copy.
+async fn read(mut body: Incoming) -> anyhow::Result<Bytes> {
+    let first = next(&mut body).await?.unwrap_or_default();
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::from(first);
+    while let Some(more) = next(&mut body).await? {
+        whole.extend_from_slice(&more);
+    }
+    Ok(whole.freeze())
+}
+
+async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
+    match std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {
+        Some(frame) => Ok(frame?.into_data().ok()),
+        None => Ok(None),
+    }
+}
+
+fn call(store: Option<&Store>, body: &[u8]) -> anyhow::Result<Response<Body>> {
+    let wire::Request { id, method, params } = serde_json::from_slice(body)?;
+    match method {
+        "SendMessage" => send(store, id, params.message.context("no message")?),
+        "GetTask" => get(store, id, params.id.context("no task id")?),
+        "SendStreamingMessage" => stream(store, id, params.message.context("no message")?),
+        other => bail!("no such method: {other}"),
+    }
+}
+
+fn send(store: Option<&Store>, id: &RawValue, message: Message<'_>) -> anyhow::Result<Response<Body>> {
+    let (ids, timestamp) = (Ids::new(), Stamp::now());
+    match store {
+        None => json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &message)))),
+        Some(store) => {
+            let kept = store.insert(ids, timestamp, message.into_owned());
+            json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &kept.message))))
+        }
+    }
+}
+
+fn get(store: Option<&Store>, id: &RawValue, task: Uuid) -> anyhow::Result<Response<Body>> {
+    match store {
+        None => {
+            let message = canned();
+            let ids = Ids { task, context: Uuid::from_u128(7) };
+            json(&Reply::new(id, Task::echo(ids, Stamp::now(), &message)))
+        }
+        Some(store) => {
+            let kept = store.find(task).context("no such task")?;
+            json(&Reply::new(id, Task::echo(kept.ids, kept.timestamp, &kept.message)))
+        }
+    }
+}
+
+fn stream(store: Option<&Store>, id: &RawValue, message: Message<'_>) -> anyhow::Result<Response<Body>> {
+    let plan = Plan::parse(message.text()).context("expected: stream N MS")?;
+    let (ids, message) = (Ids::new(), message.into_owned());
+    let kept = store.map(|store| store.insert(ids, Stamp::now(), message.clone()));
+    let events = Box::new(Events::new(id, ids, message, kept, plan));
+    let mut response = Response::new(Body::Events(events));
+    response.headers_mut().insert(CONTENT_TYPE, EVENTS);
+    response.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
+    Ok(response)
+}
+
+/// A message of the size that the benchmark sends, for a GetTask without a store.
+fn canned() -> Message<'static> {
+    Message {
+        message_id: "01930000-0000-7000-8000-000000000000".into(),
+        role: Role::User,
+        parts: vec![Part { text: include_str!("../../../message.txt").into() }],
+    }
+}
+
+fn json<T: Serialize>(reply: &T) -> anyhow::Result<Response<Body>> {
+    let mut bytes = Vec::with_capacity(1024);
+    serde_json::to_writer(&mut bytes, reply)?;
+    let mut response = plain(StatusCode::OK, Bytes::from(bytes));
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    Ok(response)
+}
+
+fn plain(status: StatusCode, bytes: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(Some(bytes)));
+    *response.status_mut() = status;
+    response
+}
