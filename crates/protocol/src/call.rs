@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use futures_core::Stream;
@@ -200,7 +200,8 @@ impl Principal {
 
     /// Nobody in particular. All anonymous callers are the same one.
     pub fn anonymous() -> Self {
-        Self::new("default", "anonymous")
+        static ANONYMOUS: LazyLock<Principal> = LazyLock::new(|| Principal::new("default", "anonymous"));
+        ANONYMOUS.clone()
     }
 }
 

@@ -15,8 +15,13 @@ pub fn decode_reply<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     read(json).map_err(|_| Error::new(ErrorCode::InvalidAgentResponse).caused_by(explain::<T>(json)))
 }
 
+/// Looking at all bytes at once for UTF-8 is cheaper than having the parser look at each string.
 fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_slice(json).map(|Object(value)| value)
+    let read = match std::str::from_utf8(json) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(json),
+    };
+    read.map(|Object(value)| value)
 }
 
 fn explain<T: DeserializeOwned>(json: &[u8]) -> Error {

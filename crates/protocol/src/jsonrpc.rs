@@ -64,8 +64,12 @@ impl RequestId<'_> {
 impl<'a> Envelope<'a> {
     /// Reads an envelope. On failure the id comes along, so that the answer can still carry it.
     pub fn decode(body: &'a [u8]) -> Result<Self, (RequestId<'static>, Error)> {
+        let Ok(text) = std::str::from_utf8(body) else {
+            let error = Error::with_message(ErrorCode::ParseError, "Invalid JSON payload: not UTF-8");
+            return Err((RequestId::NULL, error));
+        };
         let Object::<Wire<'a>>(wire) =
-            serde_json::from_slice(body).map_err(|error| (RequestId::NULL, refuse(&error)))?;
+            serde_json::from_str(text).map_err(|error| (RequestId::NULL, refuse(&error)))?;
         let id = wire.id.and_then(read_id);
         let invalid = |what: &'static str| {
             let id = id.clone().map_or(RequestId::NULL, RequestId::into_owned);

@@ -115,18 +115,20 @@ impl Operation {
 
     /// Finds the operation of an HTTP+JSON request line, its path given below the interface's URL.
     pub fn from_path<'a>(verb: &Method, path: &'a str) -> Result<Route<'a>, NoRoute> {
-        // The first pattern that matches is the most specific one, and only its verbs are worth naming.
+        // The first pattern that matches is the most specific one, and it alone decides.
         let mut nearest = None;
         let mut other_verbs = Vec::new();
         for row in &OPERATIONS {
+            if nearest.is_some_and(|nearest| nearest != row.path) {
+                break;
+            }
             let Some([task, config]) = captures(row.path, path) else { continue };
             if row.verb == *verb {
                 let text = |found: Option<&'a str>| found.map(Cow::Borrowed);
                 return Ok(Route { operation: row.operation, task: text(task), config: text(config) });
             }
-            if *nearest.get_or_insert(row.path) == row.path {
-                other_verbs.push(row.verb.clone());
-            }
+            nearest = Some(row.path);
+            other_verbs.push(row.verb.clone());
         }
         Err(if other_verbs.is_empty() { NoRoute::Path } else { NoRoute::Verb(other_verbs) })
     }

@@ -239,6 +239,17 @@ const SCHEMES: &str = "apiKeySecurityScheme, httpAuthSecurityScheme, oauth2Secur
     openIdConnectSecurityScheme, mtlsSecurityScheme";
 
 impl SecurityScheme {
+    /// A bearer token in the `Authorization` header.
+    pub fn bearer() -> Self {
+        Self::HttpAuth(HttpAuthSecurityScheme { scheme: "Bearer".to_owned(), ..Default::default() })
+    }
+
+    /// An API key in a header of this name.
+    pub fn api_key_header(name: impl Into<String>) -> Self {
+        let location = "header".to_owned();
+        Self::ApiKey(ApiKeySecurityScheme { location, name: name.into(), ..Default::default() })
+    }
+
     fn read_member<'de, A: MapAccess<'de>>(key: &str, map: &mut A) -> Result<Option<Self>, A::Error> {
         Ok(match key {
             "apiKeySecurityScheme" | "api_key_security_scheme" => next_object(map)?.map(Self::ApiKey),

@@ -1,6 +1,7 @@
 //! Asking another agent from inside a turn, so that stopping the one stops the other.
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use chancery_protocol::{
     Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, GetTaskRequest, Message,
@@ -9,6 +10,10 @@ use chancery_protocol::{
 };
 
 use crate::turn::Turn;
+
+/// How long to wait before asking again, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Turn {
     /// Sends a message to another agent, in the name of this turn's caller, and waits for what comes of it: a
@@ -58,7 +63,9 @@ impl<E: Endpoint + Clone> Delegated<E> {
             let call = Call { request, context: self.context.clone() };
             let mut events = match self.agent.subscribe_to_task(call).await {
                 Ok(events) => events,
-                Err(error) if error.code() == ErrorCode::UnsupportedOperation => return self.get(id).await,
+                Err(error) if error.code() == ErrorCode::UnsupportedOperation => {
+                    return self.polled(id).await;
+                }
                 Err(error) => return Err(error),
             };
             while let Some(event) = poll_fn(|context| events.as_mut().poll_next(context)).await.transpose()? {
@@ -71,6 +78,20 @@ impl<E: Endpoint + Clone> Delegated<E> {
                     return self.get(id).await;
                 }
             }
+        }
+    }
+
+    /// Asks for the task now and then, because it has ended or the agent does not stream.
+    async fn polled(&self, id: &TaskId) -> Result<Task, Error> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let task = self.get(id).await?;
+            let state = task.status.state;
+            if state.is_terminal() || state.is_interrupted() {
+                return Ok(task);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

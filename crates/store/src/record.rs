@@ -135,8 +135,8 @@ pub struct PageToken {
 
 impl Batch {
     /// The task begins.
-    pub fn create(&mut self, task: Task) {
-        self.push(Change::Created(Box::new(task)));
+    pub fn create(&mut self, task: impl Into<Box<Task>>) {
+        self.push(Change::Created(task.into()));
     }
 
     /// The status changes, because of a client's message if there is one.

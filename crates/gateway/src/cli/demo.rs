@@ -37,6 +37,10 @@ pub(super) struct Demo {
     #[arg(long, env = "CHANCERY_CAPABILITIES", default_value = "all", value_name = "all|none|LIST")]
     capabilities: Capabilities,
 
+    /// Let anyone in who can reach the address, although the demo authenticates nobody
+    #[arg(long, env = "CHANCERY_ALLOW_ANONYMOUS")]
+    allow_anonymous: bool,
+
     /// An extension that every call must activate; may be repeated
     #[arg(long, env = "CHANCERY_REQUIRE_EXTENSION", value_name = "URI")]
     require_extension: Vec<String>,
@@ -71,6 +75,9 @@ impl Demo {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let store = Store::open(&self.store, StoreLimits::default())?;
         let mut server = Server::builder().store(Arc::new(store)).anonymous_extended_card();
+        if self.allow_anonymous {
+            server = server.allow_anonymous();
+        }
         if let Some(url) = &self.public_url {
             server = server.public_url(url);
         }

@@ -7,7 +7,7 @@ use chancery_protocol::{
     CallContext, EXTENSIONS_HEADER, Error, ErrorCode, Principal, VERSION_HEADER, Version, parse_extensions,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
+use http::{HeaderName, HeaderValue, Response, header};
 use percent_encoding::percent_decode_str;
 
 use crate::server::Body;
@@ -15,9 +15,9 @@ use crate::server::Body;
 /// The versions that are served.
 pub(crate) const SERVED: [Version; 1] = [Version::V1_0];
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const LAST_EVENT_ID: &str = "last-event-id";
+const TRACEPARENT: &str = "traceparent";
 
 /// The most extensions that one call may activate.
 const MAX_EXTENSIONS: usize = 64;
@@ -29,47 +29,44 @@ pub(crate) fn context(
     agent: &Arc<str>,
     lenient: bool,
 ) -> Result<CallContext, Error> {
-    let version = version(head, lenient)?;
-    let mut extensions = Vec::new();
-    for value in head.headers.get_all(EXTENSIONS_HEADER) {
-        parse_extensions(value.to_str().unwrap_or_default(), &mut extensions);
-    }
-    if extensions.len() > MAX_EXTENSIONS {
-        return Err(Error::invalid_field(
-            "A2A-Extensions",
-            format!("must have at most {MAX_EXTENSIONS} entries"),
-        ));
-    }
-    Ok(CallContext {
-        version,
-        extensions,
-        idempotency_key: text(&head.headers, &IDEMPOTENCY_KEY)?.map(str::to_owned),
-        last_event: last_event(&head.headers)?,
-        traceparent: text(&head.headers, &TRACEPARENT)?.map(str::to_owned),
-        ..CallContext::new(principal, agent.clone())
-    })
-}
-
-fn version(head: &Parts, lenient: bool) -> Result<Version, Error> {
-    match head.headers.get(VERSION_HEADER) {
-        Some(value) => Version::negotiate(Some(value.to_str().unwrap_or("?")), &SERVED, lenient),
-        None => {
-            let asked = query(head).find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER));
-            Version::negotiate(asked.as_ref().map(|(_, value)| &**value), &SERVED, lenient)
+    let mut context = CallContext::new(principal, agent.clone());
+    let mut version = None;
+    // One walk over the few headers that there are costs less than a look-up for each that there might be.
+    for (name, value) in &head.headers {
+        match name.as_str() {
+            VERSION_HEADER => version = version.or(Some(value.to_str().unwrap_or("?"))),
+            EXTENSIONS_HEADER => parse_extensions(text(name, value)?, &mut context.extensions),
+            IDEMPOTENCY_KEY => context.idempotency_key = Some(text(name, value)?.to_owned()),
+            LAST_EVENT_ID => context.last_event = last_event(text(name, value)?)?,
+            TRACEPARENT => context.traceparent = Some(text(name, value)?.to_owned()),
+            _ => {}
         }
     }
+    context.version = match version {
+        Some(asked) => Version::negotiate(Some(asked), &SERVED, lenient)?,
+        None => {
+            let asked = query(head).find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER));
+            Version::negotiate(asked.as_ref().map(|(_, value)| &**value), &SERVED, lenient)?
+        }
+    };
+    if context.extensions.len() > MAX_EXTENSIONS {
+        let text = format!("must have at most {MAX_EXTENSIONS} entries");
+        return Err(Error::invalid_field("A2A-Extensions", text));
+    }
+    Ok(context)
 }
 
-fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Error> {
-    let Some(text) = text(headers, &LAST_EVENT_ID)?.filter(|text| !text.is_empty()) else { return Ok(None) };
-    let number =
-        text.parse().map_err(|_| Error::invalid_field("Last-Event-ID", "must be the number of an event"))?;
-    Ok(Some(number))
+fn last_event(text: &str) -> Result<Option<u64>, Error> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse()
+        .map(Some)
+        .map_err(|_| Error::invalid_field("Last-Event-ID", "must be the number of an event"))
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Error> {
-    let Some(value) = headers.get(name) else { return Ok(None) };
-    value.to_str().map(Some).map_err(|_| Error::invalid_field(name.as_str(), "must be visible ASCII"))
+fn text<'a>(name: &HeaderName, value: &'a HeaderValue) -> Result<&'a str, Error> {
+    value.to_str().map_err(|_| Error::invalid_field(name.as_str(), "must be visible ASCII"))
 }
 
 /// The query of a request: names and values, decoded.

@@ -7,7 +7,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::head::{content_type, error_headers, wrong_content_type};
 use super::sse::{EventFrames, Framing};
-use crate::server::{Body, StreamSlots};
+use crate::server::{Body, StreamSlot};
 
 /// A call together with what its answer needs.
 pub(crate) struct Decoded {
@@ -39,19 +39,12 @@ fn unknown_method(method: &str) -> Error {
     Error::with_message(ErrorCode::MethodNotFound, format!("Method not found: {shown}"))
 }
 
-pub(crate) fn respond(
-    id: RequestId<'static>,
-    reply: Result<Reply, Error>,
-    streams: &StreamSlots,
-) -> Response<Body> {
+pub(crate) fn respond(id: RequestId<'static>, reply: Result<(Reply, StreamSlot), Error>) -> Response<Body> {
     match reply {
-        Ok(Reply::Stream(events)) => match streams.open() {
-            Ok(permit) => {
-                EventFrames::new(events, Framing::JsonRpc(id), streams.keep_alive(), permit).into_response()
-            }
-            Err(error) => fail(&id, &error),
-        },
-        Ok(reply) => {
+        Ok((Reply::Stream(events), slot)) => {
+            EventFrames::new(events, Framing::JsonRpc(id), slot).into_response()
+        }
+        Ok((reply, _)) => {
             let mut body = Vec::with_capacity(1024);
             write_result_head(&mut body, &id);
             match reply.write_json(&mut body) {

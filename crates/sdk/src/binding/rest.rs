@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::head::{content_type, error_headers, query, wrong_content_type};
 use super::sse::{EventFrames, Framing};
-use crate::server::{Body, StreamSlots};
+use crate::server::{Body, StreamSlot};
 
 const A2A_JSON: &str = "application/a2a+json";
 const JSON: &str = "application/json";
@@ -57,7 +57,7 @@ pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Req
         return Err(wrong_content_type(actual, A2A_JSON));
     }
     let tenant = value(head, "tenant").map(Cow::into_owned).unwrap_or_default();
-    Ok(match route.operation {
+    let request = match route.operation {
         Operation::SendMessage => Request::SendMessage(decode_params(body)?),
         Operation::SendStreamingMessage => Request::SendStreamingMessage(decode_params(body)?),
         Operation::GetTask => Request::GetTask(GetTaskRequest {
@@ -94,7 +94,18 @@ pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Req
         Operation::GetExtendedAgentCard => {
             Request::GetExtendedAgentCard(GetExtendedAgentCardRequest { tenant })
         }
-    })
+    };
+    name_tenant(request, head)
+}
+
+/// A tenant in the query counts as much as one in the body, with which it must agree.
+fn name_tenant(mut request: Request, head: &Parts) -> Result<Request, Error> {
+    if let Some(asked) = value(head, "tenant").filter(|asked| !asked.is_empty()) {
+        let tenant = request.tenant_mut();
+        agree(tenant.is_empty() || **tenant == *asked, "tenant")?;
+        *tenant = asked.into_owned();
+    }
+    Ok(request)
 }
 
 fn list_tasks(head: &Parts, tenant: String) -> Result<ListTasksRequest, Error> {
@@ -161,15 +172,10 @@ fn number<T: FromStr>(head: &Parts, name: &str) -> Result<Option<T>, Error> {
     text.parse().map(Some).map_err(|_| Error::invalid_field(name, "must be a number"))
 }
 
-pub(crate) fn respond(a2a_json: bool, reply: Result<Reply, Error>, streams: &StreamSlots) -> Response<Body> {
+pub(crate) fn respond(a2a_json: bool, reply: Result<(Reply, StreamSlot), Error>) -> Response<Body> {
     match reply {
-        Ok(Reply::Stream(events)) => match streams.open() {
-            Ok(permit) => {
-                EventFrames::new(events, Framing::Rest, streams.keep_alive(), permit).into_response()
-            }
-            Err(error) => fail(a2a_json, &error),
-        },
-        Ok(reply) => {
+        Ok((Reply::Stream(events), slot)) => EventFrames::new(events, Framing::Rest, slot).into_response(),
+        Ok((reply, _)) => {
             let private = matches!(reply, Reply::Card(_));
             let mut body = Vec::with_capacity(1024);
             match reply.write_json(&mut body) {

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::rest;
-use crate::server::Body;
+use crate::server::{Body, StreamSlot};
 
 /// What stands around each event.
 #[derive(Debug)]
@@ -34,19 +34,15 @@ pub(crate) struct EventFrames {
     quiet_since: Instant,
     reminder: Pin<Box<Sleep>>,
     over: bool,
-    _permit: OwnedSemaphorePermit,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// How many bytes leave in one piece, about.
 const FRAME_BYTES: usize = 16 << 10;
 
 impl EventFrames {
-    pub(crate) fn new(
-        events: EventStream,
-        framing: Framing,
-        keep_alive: Duration,
-        permit: OwnedSemaphorePermit,
-    ) -> Self {
+    pub(crate) fn new(events: EventStream, framing: Framing, slot: StreamSlot) -> Self {
+        let keep_alive = slot.keep_alive;
         let mut head = Vec::new();
         if let Framing::JsonRpc(id) = &framing {
             write_result_head(&mut head, id);
@@ -60,7 +56,7 @@ impl EventFrames {
             quiet_since: now,
             reminder: Box::pin(sleep_until(now + keep_alive)),
             over: false,
-            _permit: permit,
+            _permit: slot.permit,
         }
     }
 

@@ -20,7 +20,7 @@ use super::Core;
 use super::failure::{conclude_failure, conclude_panic, from_store, task_is_over};
 use super::live::Live;
 use super::queue::TurnEnd;
-use super::sink::Sink;
+use super::sink::{FULL_BATCH, Sink};
 use crate::agent::{AgentFuture, Failure, Outcome};
 
 /// A turn that is being run.
@@ -52,6 +52,15 @@ pub(super) enum Launched {
     Task(Arc<Live>),
     /// There will be none: this is the answer.
     Message(Message),
+}
+
+/// Where a launched turn is polled first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FirstPoll {
+    /// Before the launch returns: what the agent says at once then leaves together with the beginning.
+    Here,
+    /// On a task of its own: the launch returns at once, even if the agent never yields.
+    Elsewhere,
 }
 
 /// Why the driver has something to do.
@@ -103,7 +112,14 @@ impl Drive {
             let step = self.step(&mut stop).await;
             let id = self.sink.task_id();
             match step {
-                Step::Emitted(batch) => self.commit(batch, false).await.map(drop)?,
+                Step::Emitted(batch) => {
+                    let more_is_coming = batch.len() >= FULL_BATCH;
+                    self.commit(batch, false).await?;
+                    if more_is_coming {
+                        // A long burst is shown while it goes on, and leaves room for others.
+                        tokio::task::yield_now().await;
+                    }
+                }
                 Step::Returned(Ok(outcome)) => return Ok(Some(outcome)),
                 Step::Returned(Err(failure)) => return Ok(Some(conclude_failure(id, failure))),
                 Step::Panicked(panic) => return Ok(Some(conclude_panic(id, &*panic))),
@@ -144,19 +160,31 @@ impl Drive {
     async fn commit(&mut self, batch: Batch, last: bool) -> Result<Arc<Task>, StoreError> {
         let appended = self.core.store.append(&self.scope, self.sink.task_id(), batch).await?;
         let state = appended.task.status.state;
-        if last
-            && state == TaskState::InputRequired
-            && let Some(end) = &self.end
-        {
-            end.close_after(appended.number);
-        }
         if !last || self.opened.is_some() {
             self.enter();
+        }
+        if last {
+            self.end_streams(state, appended.number);
         }
         if let Some(live) = &self.live {
             live.publish(&appended.events, state.is_terminal());
         }
         Ok(appended.task)
+    }
+
+    /// A question ends the streams that came for it. Those of a turn that waits for authentication stay open
+    /// for the next turn to end.
+    fn end_streams(&self, state: TaskState, number: u64) {
+        match (state, &self.live) {
+            (TaskState::InputRequired, Some(live)) => {
+                let waiting = std::mem::take(&mut live.work.lock().streams);
+                waiting.iter().chain(&self.end).for_each(|end| end.close_after(number));
+            }
+            (TaskState::AuthRequired, Some(live)) => {
+                self.end.iter().for_each(|end| live.end_with_question(end.clone()));
+            }
+            _ => {}
+        }
     }
 
     /// Lets others know of the task.
@@ -173,11 +201,17 @@ impl Drive {
         live.clone()
     }
 
+    /// Tells when the task comes to exist.
+    pub(super) fn when_opened(&mut self) -> oneshot::Receiver<Arc<Live>> {
+        let (opened, task) = oneshot::channel();
+        self.opened = Some(opened);
+        task
+    }
+
     /// Runs the turn on its own. Returns as soon as there is something to show.
-    pub(super) async fn launch(mut self) -> Result<Launched, Error> {
+    pub(super) async fn launch(mut self, first: FirstPoll) -> Result<Launched, Error> {
         if self.sink.is_unopened() {
-            let (opened, task) = oneshot::channel();
-            self.opened = Some(opened);
+            let task = self.when_opened();
             let turn = tokio::spawn(self.run());
             return match task.await {
                 Ok(live) => Ok(Launched::Task(live)),
@@ -192,12 +226,22 @@ impl Drive {
             self.commit(batch, false).await.map_err(from_store)?;
         }
         let live = self.enter();
-        tokio::spawn(self.run());
+        let mut turn = Box::pin(self.run());
+        let ended = first == FirstPoll::Here
+            && poll_fn(|context| Poll::Ready(turn.as_mut().poll(context).is_ready())).await;
+        if !ended {
+            tokio::spawn(turn);
+        }
         Ok(Launched::Task(live))
     }
 
     /// Commits the last event of the turn.
     async fn conclude(&mut self, outcome: Outcome) -> Result<Done, Error> {
+        let outcome = match self.show_beginning().await {
+            Ok(()) => outcome,
+            Err(error @ StoreError::TaskFull { .. }) => self.does_not_fit(error),
+            Err(error) => return self.lost(error),
+        };
         self.sink.conclude(outcome);
         let batch = self.sink.take_batch(None);
         let committed = match self.commit(batch, true).await {
@@ -218,6 +262,17 @@ impl Drive {
             Err(StoreError::Transition { .. }) => self.stopped().await,
             Err(error) => self.lost(error),
         }
+    }
+
+    /// A task that begins and ends in one batch keeps no events. If somebody waits to see them, its beginning
+    /// is committed by itself.
+    async fn show_beginning(&mut self) -> Result<(), StoreError> {
+        if self.opened.is_none() {
+            return Ok(());
+        }
+        self.sink.open();
+        let batch = self.sink.take_batch(None);
+        self.commit(batch, false).await.map(drop)
     }
 
     /// How a turn ends that emitted more than its task may hold.

@@ -12,7 +12,7 @@ use chancery_store::Scope;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::queue::Queued;
+use super::queue::{Queued, TurnEnd};
 use super::sink::Sink;
 
 /// How many of its newest events a task keeps at hand.
@@ -40,6 +40,9 @@ pub(super) struct Work {
     pub(super) running: Option<CancellationToken>,
     /// Messages that wait for it to end.
     pub(super) queue: VecDeque<Queued>,
+    /// Streams that no running turn ends: those that stayed open while the client authenticates, and those
+    /// that joined a repeated send. The next question does.
+    pub(super) streams: Vec<Arc<TurnEnd>>,
 }
 
 #[derive(Debug, Default)]
@@ -168,6 +171,13 @@ impl Live {
         let sink = Sink::working(self.key.1.clone(), context_id);
         work.running = Some(sink.cancellation().clone());
         Some((queued, sink))
+    }
+
+    /// Has the next question end a stream.
+    pub(super) fn end_with_question(&self, end: Arc<TurnEnd>) {
+        let mut work = self.work.lock();
+        work.streams.retain(|end| Arc::strong_count(end) > 1);
+        work.streams.push(end);
     }
 
     /// Refuses whatever still waits for the turn to end.

@@ -1,7 +1,7 @@
 //! The runtime: an agent and a journal behind the eleven operations.
 //!
-//! Follow a message: `send` decides which task it is for, `drive` runs the turn and commits what the agent put
-//! into its `sink`, `live` shows committed events to every `subscription`.
+//! Follow a message: `take` decides which task it is for and `send` how its sender waits; `drive` runs the turn
+//! and commits what the agent put into its `sink`; `live` shows committed events to every `subscription`.
 
 mod drive;
 mod failure;
@@ -16,9 +16,11 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     AgentCard, Artifacts, Call, CallContext, CancelTaskRequest, DEFAULT_PAGE_SIZE, Endpoint, Error,
-    ErrorCode, EventStream, GetExtendedAgentCardRequest, GetTaskRequest, ListTasksRequest, Principal,
-    RequestLimits, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId, TaskPage,
-    TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
+    ErrorCode, EventStream, GetExtendedAgentCardRequest, GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
+    Principal, PushNotificationConfigRequest, RequestLimits, SendMessageRequest, SendMessageResponse,
+    SubscribeToTaskRequest, TaskId, TaskPage, TaskPushNotificationConfig, TaskState, TaskStatus,
+    TaskStatusUpdateEvent, TaskView,
 };
 use chancery_store::{Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
 
@@ -55,7 +57,7 @@ impl Runtime {
         self.0.clone().resume(principal, task_id).await
     }
 
-    /// How many turns are running, not counting those that are polled inside a request.
+    /// How many turns are running, not counting those that have not waited for anything yet.
     pub fn running_turns(&self) -> usize {
         self.0.live.running()
     }
@@ -111,6 +113,33 @@ impl Endpoint for Runtime {
         self.0.subscribe(&call).await
     }
 
+    // Notifications are not posted yet; who may ask is checked all the same, and first.
+
+    async fn create_push_config(
+        &self,
+        call: Call<TaskPushNotificationConfig>,
+    ) -> Result<TaskPushNotificationConfig, Error> {
+        self.0.refuse_push(&call.context)
+    }
+
+    async fn get_push_config(
+        &self,
+        call: Call<PushNotificationConfigRequest>,
+    ) -> Result<TaskPushNotificationConfig, Error> {
+        self.0.refuse_push(&call.context)
+    }
+
+    async fn list_push_configs(
+        &self,
+        call: Call<ListTaskPushNotificationConfigsRequest>,
+    ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
+        self.0.refuse_push(&call.context)
+    }
+
+    async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
+        self.0.refuse_push(&call.context)
+    }
+
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
         self.0.check(&call.context)?;
         match &self.0.spec.extended_card {
@@ -145,6 +174,11 @@ impl Core {
         let missing = missing.join(", ");
         let text = format!("A required extension was not declared; send `A2A-Extensions: {missing}`");
         Err(Error::with_message(ErrorCode::ExtensionSupportRequired, text).about("extensions", missing))
+    }
+
+    fn refuse_push<T>(&self, context: &CallContext) -> Result<T, Error> {
+        self.check(context)?;
+        Err(ErrorCode::PushNotificationNotSupported.into())
     }
 
     fn check_streaming(&self) -> Result<(), Error> {
@@ -225,7 +259,8 @@ impl Core {
     /// exactly what follows that event, also of a task that has since ended.
     async fn subscribe(&self, call: &Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
         let (scope, id) = (self.scope(&call.context), &call.request.id);
-        let live = self.live.find(&scope, id);
+        // First the place to be woken, then the look: nothing comes between them unseen.
+        let live = self.live.enter(&scope, id);
         let snapshot = self.snapshot(&scope, id).await?;
         let over = snapshot.task.status.state.is_terminal();
         let seen = call.context.last_event.filter(|seen| *seen <= snapshot.number);
@@ -235,7 +270,6 @@ impl Core {
                 Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
             );
         }
-        let live = live.unwrap_or_else(|| self.live.enter(&scope, id));
         live.catch_up(snapshot.number, over);
         let store = self.store.clone();
         Ok(match seen {

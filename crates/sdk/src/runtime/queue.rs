@@ -38,9 +38,9 @@ impl Queued {
 }
 
 impl TurnEnd {
-    /// Ends the turn's streams after this event.
+    /// Ends the turn's streams after this event, unless an earlier one has.
     pub(super) fn close_after(&self, number: u64) {
-        self.0.store(number, Ordering::Release);
+        let _ = self.0.compare_exchange(0, number, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Whether this event is the last that the turn's streams show.

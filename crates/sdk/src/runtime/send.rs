@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use chancery_protocol::{
-    Call, Error, Event, EventStream, SendMessageRequest, SendMessageResponse, Task, TaskId, TaskView,
+    Call, Error, Event, EventStream, SendMessageRequest, SendMessageResponse, Task, TaskId, TaskState,
+    TaskView,
 };
 use chancery_store::Scope;
 use futures_core::Stream;
 
 use super::Core;
-use super::drive::{Done, Inline, Launched};
+use super::drive::{Done, FirstPoll, Inline, Launched};
 use super::failure::task_is_over;
 use super::live::Live;
 use super::queue::TurnEnd;
@@ -34,14 +35,23 @@ impl Core {
         let show = |task| SendMessageResponse::Task(view(task, history_length));
         let (id, waited) = match self.take(&scope, call).await? {
             Taken::Starts(drive) if at_once => {
-                return match drive.launch().await? {
+                return match drive.launch(FirstPoll::Elsewhere).await? {
                     Launched::Task(live) => Ok(show(self.snapshot(&scope, live.task_id()).await?.task)),
                     Launched::Message(message) => Ok(SendMessageResponse::Message(message)),
                 };
             }
-            Taken::Starts(drive) => {
-                let id = drive.sink.task_id().clone();
-                (id, tokio::time::timeout(timeout, Inline::new(drive)).await)
+            Taken::Starts(mut drive) => {
+                let sink = drive.sink.clone();
+                let opened = sink.is_unopened().then(|| drive.when_opened());
+                let mut turn = Inline::new(drive);
+                let waited = tokio::time::timeout(timeout, &mut turn).await;
+                if let (Err(_), Some(opened)) = (&waited, opened) {
+                    // It might have been answered directly. Now only a task can say that it goes on.
+                    sink.open();
+                    drop(turn);
+                    let _ = opened.await;
+                }
+                (sink.task_id().clone(), waited)
             }
             Taken::Waits { live, .. } if at_once => {
                 return Ok(show(self.snapshot(&scope, live.task_id()).await?.task));
@@ -75,12 +85,12 @@ impl Core {
     ) -> Result<EventStream, Error> {
         let scope = self.scope(&call.context);
         let store = self.store.clone();
+        let continues = call.request.message.task_id.is_some();
         match self.take(&scope, call).await? {
             Taken::Starts(mut drive) => {
                 let end = Arc::new(TurnEnd::default());
                 drive.end = Some(end.clone());
-                let continues = drive.live.is_some();
-                match drive.launch().await? {
+                match drive.launch(FirstPoll::Here).await? {
                     Launched::Task(live) if continues => self.watch_from_here(&scope, live, end).await,
                     Launched::Task(live) => Ok(Box::pin(Subscription::after(store, live, 0, Some(end)))),
                     Launched::Message(message) => {
@@ -92,9 +102,14 @@ impl Core {
             Taken::Waits { live, end, .. } => self.watch_from_here(&scope, live, end).await,
             Taken::Repeats(id) => {
                 let live = self.live.enter(&scope, &id);
+                let end = Arc::new(TurnEnd::default());
+                live.end_with_question(end.clone());
                 let snapshot = self.snapshot(&scope, &id).await?;
                 live.catch_up(snapshot.number, snapshot.task.status.state.is_terminal());
-                Ok(Box::pin(Subscription::after(store, live, 0, None)))
+                if snapshot.task.status.state == TaskState::InputRequired {
+                    end.close_after(snapshot.number);
+                }
+                Ok(Box::pin(Subscription::after(store, live, 0, Some(end))))
             }
         }
     }

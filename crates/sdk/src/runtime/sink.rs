@@ -21,8 +21,9 @@ use crate::agent::Outcome;
 use crate::turn::TurnOver;
 use crate::usage::{USAGE_EXTENSION, Usage};
 
-/// How far a turn may run ahead of the journal.
-const MAX_EVENTS: usize = 64;
+/// How far a turn may run ahead of the journal: so many events,
+pub(super) const FULL_BATCH: usize = 64;
+/// and so many bytes.
 const MAX_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
@@ -216,14 +217,14 @@ impl Sink {
 
 impl Inner {
     fn is_full(&self) -> bool {
-        self.batch.len() >= MAX_EVENTS || self.batch.bytes() >= MAX_BYTES
+        self.batch.len() >= FULL_BATCH || self.batch.bytes() >= MAX_BYTES
     }
 
     fn open(&mut self) {
         if matches!(self.phase, Phase::Unopened(_))
             && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
         {
-            self.batch.create(*task);
+            self.batch.create(task);
         }
     }
 

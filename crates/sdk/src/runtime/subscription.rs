@@ -99,6 +99,11 @@ impl Stream for Subscription {
                 this.over = this.end.as_ref().is_some_and(|end| end.is_closed_after(event.number));
                 return Poll::Ready(Some(Ok(event)));
             }
+            if this.end.as_ref().is_some_and(|end| end.is_closed_after(this.cursor)) {
+                // The last event was read from the store before its turn had said that it is the last.
+                this.over = true;
+                continue;
+            }
             if let Some(reading) = &mut this.reading {
                 let Poll::Ready(read) = reading.as_mut().poll(context) else { return Poll::Pending };
                 this.reading = None;

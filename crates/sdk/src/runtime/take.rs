@@ -21,6 +21,7 @@ use super::queue::{Incoming, Queued, TurnEnd};
 use super::sink::Sink;
 use crate::agent::WhileRunning;
 use crate::turn::{Facts, Turn};
+use crate::usage::USAGE_EXTENSION;
 
 /// What became of a message.
 pub(super) enum Taken {
@@ -203,6 +204,12 @@ impl Core {
         let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
         let before = self.store.snapshot(scope, &task_id).await?;
+        // What earlier turns consumed counts on.
+        if let Some(metadata) = &before.task.metadata
+            && let Ok(Some(consumed)) = metadata.entry(USAGE_EXTENSION)
+        {
+            sink.add_usage(consumed);
+        }
         let status = TaskStatus::now(TaskState::Working, None);
         let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
         let mut batch = Batch::default();

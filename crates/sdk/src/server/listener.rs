@@ -6,13 +6,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_protocol::BoxFuture;
+use futures_util::FutureExt;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::limits::ServerLimits;
 use super::service::Service;
@@ -47,8 +50,9 @@ impl Server {
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) {
         let limits = *self.service.limits();
         let connections = Arc::new(Semaphore::new(limits.connections));
-        let http = Arc::new(http(&limits));
+        let http = Arc::new(Http::new(&limits));
         let graceful = GracefulShutdown::new();
+        let stopping = CancellationToken::new();
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -56,9 +60,10 @@ impl Server {
                 () = &mut stop => break,
             };
             let (stream, permit) = accepted;
-            self.spawn(stream, permit, &http, &graceful);
+            self.spawn(stream, permit, &http, &graceful, &stopping);
         }
         drop(self.listener);
+        stopping.cancel();
         tracing::info!("no longer accepting connections; waiting for open calls");
         if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
             tracing::warn!("some connections were still open after {:?} and are cut", limits.drain);
@@ -69,62 +74,128 @@ impl Server {
         &self,
         stream: TcpStream,
         permit: OwnedSemaphorePermit,
-        http: &Arc<auto::Builder<TokioExecutor>>,
+        http: &Arc<Http>,
         graceful: &GracefulShutdown,
+        stopping: &CancellationToken,
     ) {
+        let (http, service, watcher) = (http.clone(), self.service.clone(), graceful.watcher());
+        // A connection that has said nothing yet has nothing to finish.
+        let stopping = stopping.clone();
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            let (handshake, http, service) = (tls.accept(stream), http.clone(), self.service.clone());
-            let watcher = graceful.watcher();
+            let handshake = tls.accept(stream);
             tokio::spawn(async move {
-                match handshake.await {
-                    Ok(stream) => watcher.watch(connection(&http, stream, service)).await.unwrap_or_default(),
-                    Err(error) => tracing::debug!(%error, "no TLS handshake"),
+                match stopping.run_until_cancelled(handshake).await {
+                    Some(Ok(stream)) => {
+                        let version = negotiated(&stream);
+                        http.serve(version, stream, service, watcher).await;
+                    }
+                    Some(Err(error)) => tracing::debug!(%error, "no TLS handshake"),
+                    None => {}
                 }
                 drop(permit);
             });
             return;
         }
-        let connection = graceful.watch(connection(http, stream, self.service.clone()));
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error, "connection ended");
+            let spoken = tokio::time::timeout(http.header_timeout, spoken(&stream));
+            if let Some(Ok(Ok(version))) = stopping.run_until_cancelled(spoken).await {
+                http.serve(version, stream, service, watcher).await;
             }
             drop(permit);
         });
     }
 }
 
-fn connection<S>(
-    http: &auto::Builder<TokioExecutor>,
-    stream: S,
-    service: Service,
-) -> auto::Connection<'static, TokioIo<S>, TowerToHyperService<Service>, TokioExecutor>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).into_owned()
+/// How connections are served: HTTP/1.1 and HTTP/2 on one port, each within limits.
+struct Http {
+    one: http1::Builder,
+    two: http2::Builder<TokioExecutor>,
+    header_timeout: Duration,
 }
 
-/// HTTP/1.1 and HTTP/2 on one port, each within limits.
-fn http(limits: &ServerLimits) -> auto::Builder<TokioExecutor> {
-    let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .max_buf_size(limits.header_bytes.max(8192));
-    // hyper's own limit is 100, and it is cheaper if it is not told so.
-    if limits.headers != 100 {
-        http.http1().max_headers(limits.headers);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Http {
+    fn new(limits: &ServerLimits) -> Self {
+        let mut one = http1::Builder::new();
+        one.timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout)
+            .max_buf_size(limits.header_bytes.max(8192));
+        // hyper's own limit is 100, and it is cheaper if it is not told so.
+        if limits.headers != 100 {
+            one.max_headers(limits.headers);
+        }
+        let mut two = http2::Builder::new(TokioExecutor::new());
+        two.timer(TokioTimer::new())
+            .max_concurrent_streams(limits.requests_per_connection)
+            .max_pending_accept_reset_streams(limits.resets)
+            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .keep_alive_interval(limits.header_timeout)
+            .keep_alive_timeout(Duration::from_secs(10));
+        Self { one, two, header_timeout: limits.header_timeout }
     }
-    http.http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.requests_per_connection)
-        .max_pending_accept_reset_streams(limits.resets)
-        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-        .keep_alive_interval(limits.header_timeout)
-        .keep_alive_timeout(Duration::from_secs(10));
-    http
+
+    /// Serves a connection to its end. On the heap, since it would otherwise be copied where it is awaited.
+    fn serve<S>(
+        &self,
+        version: Version,
+        stream: S,
+        service: Service,
+        watcher: Watcher,
+    ) -> BoxFuture<'static, ()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (stream, service) = (TokioIo::new(stream), TowerToHyperService::new(service));
+        match version {
+            Version::One => ended(watcher.watch(self.one.serve_connection(stream, service))),
+            Version::Two => ended(watcher.watch(self.two.serve_connection(stream, service))),
+        }
+    }
+}
+
+/// A connection that breaks is the other side's business.
+fn ended<F>(connection: F) -> BoxFuture<'static, ()>
+where
+    F: Future<Output = Result<(), hyper::Error>> + Send + 'static,
+{
+    Box::pin(connection.map(|ended| {
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection ended");
+        }
+    }))
+}
+
+/// What every HTTP/2 connection begins with.
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Looks at the first bytes without taking them, and tells which version is spoken.
+async fn spoken(stream: &TcpStream) -> io::Result<Version> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let length = stream.peek(&mut first).await?;
+        if length == 0 || !PREFACE.starts_with(&first[..length]) {
+            return Ok(Version::One);
+        }
+        if length == PREFACE.len() {
+            return Ok(Version::Two);
+        }
+        // Part of the preface; the rest is on its way.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[cfg(feature = "tls")]
+fn negotiated(stream: &tokio_rustls::server::TlsStream<TcpStream>) -> Version {
+    match stream.get_ref().1.alpn_protocol() {
+        Some(b"h2") => Version::Two,
+        _ => Version::One,
+    }
 }
 
 /// Takes the next connection, once there is room for one. The kernel queues those who come too early.

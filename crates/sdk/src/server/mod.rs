@@ -14,11 +14,12 @@ mod service;
 #[cfg(feature = "tls")]
 mod tls;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{AgentCard, Error, Principal, Timestamp};
+use chancery_protocol::{AgentCard, Error, Principal, SecurityRequirement, SecurityScheme, Timestamp};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -26,14 +27,14 @@ use tokio::net::{TcpListener, ToSocketAddrs};
 use crate::runtime::Runtime;
 use crate::spec::AgentSpec;
 use card::CardDocument;
-use service::{Authenticate, Mount, Site};
+use service::{Authenticate, Mount, Site, StreamSlots};
 
 pub use body::Body;
 pub use card::WELL_KNOWN_CARD;
 pub use limits::ServerLimits;
 pub use listener::Server;
 pub use service::Service;
-pub(crate) use service::StreamSlots;
+pub(crate) use service::StreamSlot;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
 
@@ -52,7 +53,9 @@ pub struct ServerBuilder {
     store: Option<Arc<Store>>,
     public_url: Option<String>,
     authenticate: Option<Authenticate>,
+    allow_anonymous: bool,
     anonymous_extended_card: bool,
+    security: BTreeMap<String, SecurityScheme>,
     jsonrpc_path: String,
     lenient_version: bool,
     tenant_is_realm: bool,
@@ -95,7 +98,9 @@ impl Server {
             store: None,
             public_url: None,
             authenticate: None,
+            allow_anonymous: false,
             anonymous_extended_card: false,
+            security: BTreeMap::new(),
             jsonrpc_path: "/".to_owned(),
             lenient_version: false,
             tenant_is_realm: false,
@@ -141,13 +146,28 @@ impl ServerBuilder {
         self
     }
 
-    /// Decides who is calling. Without this everyone is the same anonymous caller.
+    /// Decides who is calling. Without this everyone is the same anonymous caller, and only callers on this
+    /// machine are let in unless [`allow_anonymous`](Self::allow_anonymous) says otherwise.
     #[must_use]
     pub fn authenticate(
         mut self,
         decide: impl Fn(&Parts) -> Result<Principal, Error> + Send + Sync + 'static,
     ) -> Self {
         self.authenticate = Some(Arc::new(decide));
+        self
+    }
+
+    /// A way to authenticate, as the cards name it. Satisfying any one of them is enough.
+    #[must_use]
+    pub fn security_scheme(mut self, name: impl Into<String>, scheme: SecurityScheme) -> Self {
+        self.security.insert(name.into(), scheme);
+        self
+    }
+
+    /// Lets anyone in who can reach the address, although nobody is authenticated.
+    #[must_use]
+    pub fn allow_anonymous(mut self) -> Self {
+        self.allow_anonymous = true;
         self
     }
 
@@ -257,7 +277,11 @@ impl ServerBuilder {
     }
 
     fn mount(&self, path: &str, spec: &AgentSpec, url: &str, store: &Arc<Store>) -> Result<Mount, Error> {
-        let card: Arc<AgentCard> = Arc::new(card::derive(spec, &format!("{url}{path}"), &self.jsonrpc_path));
+        let mut card = card::derive(spec, &format!("{url}{path}"), &self.jsonrpc_path);
+        card.security_schemes.clone_from(&self.security);
+        card.security_requirements =
+            self.security.keys().map(|name| SecurityRequirement::default().and(name.as_str(), &[])).collect();
+        let card: Arc<AgentCard> = Arc::new(card);
         let bare = self.jsonrpc_path.trim_end_matches('/');
         let extensions = card.capabilities.extensions.iter().map(|extension| extension.uri.clone()).collect();
         Ok(Mount {
@@ -285,6 +309,22 @@ impl ServerBuilder {
                 problems.push(format!("`{url}` is not an http or https URL"));
             }
             Some(_) => {}
+        }
+        if let Some(address) = address
+            && !address.ip().is_loopback()
+            && self.authenticate.is_none()
+            && !self.allow_anonymous
+        {
+            problems.push(format!(
+                "{address} can be reached from elsewhere and nobody is authenticated; add `authenticate`, or let everyone in with `allow_anonymous`"
+            ));
+        }
+        if self.security.is_empty() == self.authenticate.is_some() {
+            problems.push(match self.security.is_empty() {
+                true => "callers are authenticated and no card says how; add `security_scheme`".to_owned(),
+                false => "the cards name a security scheme and nobody is authenticated; add `authenticate`"
+                    .to_owned(),
+            });
         }
         if !self.jsonrpc_path.starts_with('/') {
             problems.push(format!("the JSON-RPC path `{}` does not begin with a slash", self.jsonrpc_path));

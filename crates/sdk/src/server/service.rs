@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, DynEndpoint, Error, ErrorCode, Principal, Reply, Request,
+    BoxFuture, Call, CallContext, DynEndpoint, Error, ErrorCode, Operation, Principal, Reply, Request,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -53,6 +53,13 @@ pub(crate) struct Mount {
 pub(crate) struct StreamSlots {
     slots: Arc<Semaphore>,
     keep_alive: Duration,
+}
+
+/// The place of one stream, free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct StreamSlot {
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    pub(crate) keep_alive: Duration,
 }
 
 // === impl Service ===
@@ -148,7 +155,7 @@ impl Site {
         };
         let extensions = context.extensions.clone();
         let reply = self.call(mount, request, context, None).await;
-        let mut response = jsonrpc::respond(id, reply, &self.streams);
+        let mut response = jsonrpc::respond(id, reply);
         head::echo_extensions(&mut response, &extensions, &mount.extensions);
         response
     }
@@ -179,7 +186,7 @@ impl Site {
             Ok(request) => self.call(mount, request, context, target.tenant.as_deref()).await,
             Err(error) => Err(error),
         };
-        let mut response = rest::respond(a2a_json, reply, &self.streams);
+        let mut response = rest::respond(a2a_json, reply);
         head::echo_extensions(&mut response, &extensions, &mount.extensions);
         response
     }
@@ -197,7 +204,7 @@ impl Site {
         mut request: Request,
         mut context: CallContext,
         path_tenant: Option<&str>,
-    ) -> Result<Reply, Error> {
+    ) -> Result<(Reply, StreamSlot), Error> {
         let tenant = request.tenant_mut();
         if let Some(named) = path_tenant {
             if !tenant.is_empty() && tenant != named {
@@ -207,13 +214,15 @@ impl Site {
         }
         mount.route_tenant(tenant, &mut context)?;
         let operation = request.operation();
+        // Whoever is told to try again must not have been served already.
+        let slot = self.streams.reserve(operation)?;
         let reply = mount.endpoint.call(Call { request, context }).await;
         if let Err(error) = &reply
             && error.code() == ErrorCode::Internal
         {
             tracing::error!(agent = &*mount.name, operation = operation.method(), ?error, "call failed");
         }
-        reply
+        reply.map(|reply| (reply, slot))
     }
 }
 
@@ -227,7 +236,8 @@ impl Mount {
             return Ok(());
         }
         if self.tenant_is_realm {
-            context.principal.realm = format!("{}/{tenant}", context.principal.realm).into();
+            // No realm of the operator's has a NUL in it, so this is none of them, nor a tenant of one.
+            context.principal.realm = format!("{}\0{tenant}", context.principal.realm).into();
             return Ok(());
         }
         Err(Error::invalid_field("tenant", "is not known here"))
@@ -241,15 +251,16 @@ impl StreamSlots {
         Self { slots: Arc::new(Semaphore::new(limits.streams)), keep_alive: limits.keep_alive }
     }
 
-    pub(crate) fn open(&self) -> Result<OwnedSemaphorePermit, Error> {
-        self.slots.clone().try_acquire_owned().map_err(|_| {
-            Error::with_message(ErrorCode::Unavailable, "Too many streams are open; try again later")
-                .retry_after(Duration::from_secs(1))
-        })
-    }
-
-    pub(crate) fn keep_alive(&self) -> Duration {
-        self.keep_alive
+    /// A place for what the operation answers with, if that is a stream.
+    fn reserve(&self, operation: Operation) -> Result<StreamSlot, Error> {
+        let mut permit = None;
+        if operation.is_streaming() {
+            permit = Some(self.slots.clone().try_acquire_owned().map_err(|_| {
+                Error::with_message(ErrorCode::Unavailable, "Too many streams are open; try again later")
+                    .retry_after(Duration::from_secs(1))
+            })?);
+        }
+        Ok(StreamSlot { permit, keep_alive: self.keep_alive })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The tasks of one scope, and the order in which they are listed.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -44,25 +45,25 @@ impl Table {
         events: Vec<Event>,
         limits: &TaskLimits,
     ) -> Result<Appended, StoreError> {
-        match self.tasks.get(id) {
-            Some(journal) => {
-                let mut journal = journal.lock();
+        let creates = batch.creates();
+        let appended = match self.tasks.entry(id.clone()) {
+            Entry::Occupied(journal) => {
+                let mut journal = journal.get().lock();
                 let before = place(journal.task());
                 let appended = journal.append(batch, events, limits)?;
-                drop(journal);
                 self.order.remove(&before);
-                self.rank(&appended.task);
-                Ok(appended)
+                appended
             }
-            None if batch.creates() => {
+            Entry::Vacant(place) if creates => {
                 let mut journal = Journal::new(id);
                 let appended = journal.append(batch, events, limits)?;
-                self.tasks.insert(id.clone(), Arc::new(Mutex::new(journal)));
-                self.rank(&appended.task);
-                Ok(appended)
+                place.insert(Arc::new(Mutex::new(journal)));
+                appended
             }
-            None => Err(StoreError::NotFound { id: id.clone() }),
-        }
+            Entry::Vacant(_) => return Err(StoreError::NotFound { id: id.clone() }),
+        };
+        self.rank(&appended.task);
+        Ok(appended)
     }
 
     pub(super) fn list(&self, query: &ListQuery) -> Page {
