@@ -5,8 +5,12 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::call::Request;
+use crate::decode::excerpt;
 use crate::error::{Error, ErrorCode};
 use crate::field::Object;
+use crate::one_pass;
+use crate::operation::Operation;
 
 /// A request, its parameters not yet read.
 #[derive(Debug)]
@@ -53,6 +57,13 @@ impl RequestId<'_> {
         &self.0
     }
 
+    /// Takes a string or a number, of a size that bears repeating in every event of a stream.
+    pub(crate) fn read(raw: &RawValue) -> Option<RequestId<'_>> {
+        let text = raw.get();
+        let allowed = text.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
+        (allowed && text.len() <= MAX_ID_BYTES).then_some(RequestId(Cow::Borrowed(text)))
+    }
+
     /// The same id, independent of the request's bytes.
     pub fn into_owned(self) -> RequestId<'static> {
         RequestId(Cow::Owned(self.0.into_owned()))
@@ -70,7 +81,7 @@ impl<'a> Envelope<'a> {
         };
         let Object::<Wire<'a>>(wire) =
             serde_json::from_str(text).map_err(|error| (RequestId::NULL, refuse(&error)))?;
-        let id = wire.id.and_then(read_id);
+        let id = wire.id.and_then(RequestId::read);
         let invalid = |what: &'static str| {
             let id = id.clone().map_or(RequestId::NULL, RequestId::into_owned);
             (id, Error::with_message(ErrorCode::InvalidRequest, what))
@@ -103,16 +114,32 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// Reads a whole call. The id always comes along, so that every answer can carry it.
+pub fn decode_call(body: &[u8]) -> (RequestId<'static>, Result<Request, Error>) {
+    if let Some((id, request)) = one_pass::read(body) {
+        return (id.into_owned(), Ok(request));
+    }
+    match Envelope::decode(body) {
+        Err((id, error)) => (id, Err(error)),
+        Ok(envelope) => {
+            let request = match Operation::from_method(&envelope.method) {
+                Some(operation) => Request::decode(operation, envelope.params()),
+                None => {
+                    let text = format!("Method not found: {}", excerpt(&envelope.method, MAX_METHOD_CHARS));
+                    Err(Error::with_message(ErrorCode::MethodNotFound, text))
+                }
+            };
+            (envelope.id.into_owned(), request)
+        }
+    }
+}
+
+/// How much of an unknown method is repeated.
+const MAX_METHOD_CHARS: usize = 64;
+
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-fn read_id(raw: &RawValue) -> Option<RequestId<'_>> {
-    let text = raw.get();
-    let allowed = text.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
-    (allowed && text.len() <= MAX_ID_BYTES).then_some(RequestId(Cow::Borrowed(text)))
-}
-
-/// An id is repeated in every event of a stream, so it may not be of any size.
 const MAX_ID_BYTES: usize = 1024;
 
 fn refuse(error: &serde_json::Error) -> Error {
@@ -187,6 +214,36 @@ mod tests {
             fails(r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[]}"#),
             ("3".into(), ErrorCode::InvalidParams)
         );
+    }
+
+    #[test]
+    fn one_pass_and_two_steps_read_the_same() {
+        let message = r#"{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}]}}"#;
+        let bodies = [
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{message}}}"#),
+            format!(r#"{{"params":{message},"method":"SendMessage","id":1,"jsonrpc":"2.0","x":[]}}"#),
+            r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":1,"method":"SendMessage"}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":1,"method":"Nothing","params":{}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"GetTask","params":{"id":"t"}}"#.to_owned(),
+            r#"{"jsonrpc":"1.0","id":1,"method":"GetTask","params":{"id":"t"}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":null,"method":"GetTask","params":{"id":"t"}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":1,"method":"GetTask","params":["","t"]}"#.to_owned(),
+        ];
+        for body in bodies {
+            let two_steps =
+                Envelope::decode(body.as_bytes()).map_err(|(_, error)| error).and_then(|envelope| {
+                    let operation =
+                        Operation::from_method(&envelope.method).ok_or(ErrorCode::MethodNotFound)?;
+                    Request::decode(operation, envelope.params())
+                });
+            let (_, one_pass) = decode_call(body.as_bytes());
+            match (one_pass, two_steps) {
+                (Ok(one), Ok(two)) => assert_eq!(format!("{one:?}"), format!("{two:?}"), "{body}"),
+                (Err(one), Err(two)) => assert_eq!(one.code(), two.code(), "{body}"),
+                (one, two) => panic!("{body}: {one:?} but {two:?}"),
+            }
+        }
     }
 
     #[test]

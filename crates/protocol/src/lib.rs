@@ -9,7 +9,7 @@
 //! | `call` | [`Call`], [`Reply`] and the central trait, [`Endpoint`] |
 //! | `task`, `message`, `event`, `push`, `request`, `card`, `security` | the messages of the protocol |
 //! | `validate`, `decode` | what a request must hold, and how mistakes are explained |
-//! | `jsonrpc`, `version` | the JSON-RPC envelope; version and extension negotiation |
+//! | `jsonrpc`, `one_pass`, `version` | the JSON-RPC envelope, read fast; version and extension negotiation |
 //! | `json`, `id`, `time` | user JSON kept token for token; ids; timestamps |
 //! | `field` | how fields are read where ProtoJSON and serde disagree |
 
@@ -24,6 +24,7 @@ mod id;
 mod json;
 pub mod jsonrpc;
 mod message;
+mod one_pass;
 mod operation;
 mod push;
 mod request;

@@ -1,7 +1,7 @@
 //! The JSON-RPC binding: one POST endpoint, the operation named in the envelope.
 
-use chancery_protocol::jsonrpc::{Envelope, RequestId, write_error, write_result_head};
-use chancery_protocol::{Error, ErrorCode, Operation, Reply, Request};
+use chancery_protocol::jsonrpc::{RequestId, decode_call, write_error, write_result_head};
+use chancery_protocol::{Error, ErrorCode, Reply, Request};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 
@@ -22,21 +22,8 @@ pub(crate) fn decode(head: &Parts, body: &[u8]) -> Decoded {
     {
         return Decoded { id: RequestId::NULL, call: Err(wrong_content_type(actual, "application/json")) };
     }
-    match Envelope::decode(body) {
-        Err((id, error)) => Decoded { id, call: Err(error) },
-        Ok(envelope) => {
-            let call = match Operation::from_method(&envelope.method) {
-                Some(operation) => Request::decode(operation, envelope.params()),
-                None => Err(unknown_method(&envelope.method)),
-            };
-            Decoded { id: envelope.id.into_owned(), call }
-        }
-    }
-}
-
-fn unknown_method(method: &str) -> Error {
-    let shown: String = method.chars().filter(|c| !c.is_control()).take(64).collect();
-    Error::with_message(ErrorCode::MethodNotFound, format!("Method not found: {shown}"))
+    let (id, call) = decode_call(body);
+    Decoded { id, call }
 }
 
 pub(crate) fn respond(id: RequestId<'static>, reply: Result<(Reply, StreamSlot), Error>) -> Response<Body> {

@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 use chancery_protocol::{
@@ -30,7 +31,8 @@ const MAX_BYTES: usize = 256 << 10;
 pub(crate) struct Sink {
     task_id: TaskId,
     context_id: ContextId,
-    cancel: CancellationToken,
+    /// Made when somebody asks for it: most turns end before anyone could stop them.
+    cancel: OnceLock<CancellationToken>,
     inner: Mutex<Inner>,
 }
 
@@ -96,7 +98,7 @@ impl Sink {
             usage: None,
             artifacts: 0,
         };
-        Self { task_id, context_id, cancel: CancellationToken::new(), inner: Mutex::new(inner) }
+        Self { task_id, context_id, cancel: OnceLock::new(), inner: Mutex::new(inner) }
     }
 
     pub(crate) fn task_id(&self) -> &TaskId {
@@ -107,8 +109,13 @@ impl Sink {
         &self.context_id
     }
 
+    /// Fires when the turn is over, also for those who ask only then.
     pub(crate) fn cancellation(&self) -> &CancellationToken {
-        &self.cancel
+        let token = self.cancel.get_or_init(CancellationToken::new);
+        if self.inner.lock().closed {
+            token.cancel();
+        }
+        token
     }
 
     pub(crate) fn is_unopened(&self) -> bool {
@@ -179,7 +186,9 @@ impl Sink {
             std::mem::take(&mut inner.waiting)
         };
         waiting.into_iter().for_each(Waker::wake);
-        self.cancel.cancel();
+        if let Some(token) = self.cancel.get() {
+            token.cancel();
+        }
     }
 
     /// What is to be committed now; makes room for those who wait. The driver itself needs no waking.

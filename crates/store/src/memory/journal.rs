@@ -54,6 +54,10 @@ impl Journal {
         for change in batch.into_changes() {
             fold(task, change);
         }
+        if task.status.state.is_terminal() {
+            shrink(task);
+            self.events.shrink_to_fit();
+        }
         Ok(Appended { events, number: self.number, task: self.task.clone() })
     }
 
@@ -140,5 +144,14 @@ fn fold(task: &mut Task, change: Change) {
             task.history.extend(received.map(|message| *message));
         }
         Change::Artifact(update) => task.apply_artifact(update.artifact, update.append),
+    }
+}
+
+/// A task that has ended grows no more, so it keeps no room to grow.
+fn shrink(task: &mut Task) {
+    task.history.shrink_to_fit();
+    task.artifacts.shrink_to_fit();
+    for artifact in &mut task.artifacts {
+        artifact.parts.shrink_to_fit();
     }
 }

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chancery_protocol::{TaskId, Timestamp};
+use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
 use crate::error::StoreError;
@@ -27,7 +28,7 @@ use table::Table;
 #[derive(Debug)]
 pub struct MemoryStore {
     limits: StoreLimits,
-    scopes: RwLock<HashMap<Scope, Arc<ScopeTasks>>>,
+    scopes: RwLock<HashMap<Scope, Arc<ScopeTasks>, RandomState>>,
     ended: Mutex<EndedTasks>,
     admissions: Mutex<Admissions>,
 }

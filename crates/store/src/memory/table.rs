@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use chancery_protocol::{ContextId, Event, Task, TaskId, TaskState, Timestamp};
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use super::journal::Journal;
@@ -15,7 +16,7 @@ use crate::record::{Appended, Batch, ListQuery, Page, PageToken};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    tasks: HashMap<TaskId, Arc<Mutex<Journal>>>,
+    tasks: HashMap<TaskId, Arc<Mutex<Journal>>, RandomState>,
     /// Oldest status first; lists walk it backwards.
     order: BTreeMap<PageToken, Row>,
 }
