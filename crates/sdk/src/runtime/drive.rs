@@ -33,6 +33,8 @@ pub(super) struct Drive {
     pub(super) end: Option<Arc<TurnEnd>>,
     /// Entered when somebody could come to know of the task; a turn that ends at its first poll never is.
     pub(super) live: Option<Arc<Live>>,
+    /// Whether there is anything of the task in the journal.
+    pub(super) committed: bool,
     /// Told when the task comes to exist, if somebody waits for that.
     pub(super) opened: Option<oneshot::Sender<Arc<Live>>>,
 }
@@ -158,10 +160,16 @@ impl Drive {
 
     /// Commits a batch and shows it to everyone who watches.
     async fn commit(&mut self, batch: Batch, last: bool) -> Result<Arc<Task>, StoreError> {
-        let appended = self.core.store.append(&self.scope, self.sink.task_id(), batch).await?;
-        let state = appended.task.status.state;
+        // Whoever learns of the task from now on must find the one who works on it.
         if !last || self.opened.is_some() {
             self.enter();
+        }
+        let appended = self.core.store.append(&self.scope, self.sink.task_id(), batch).await?;
+        self.committed = true;
+        let state = appended.task.status.state;
+        if let (Some(opened), Some(live)) = (self.opened.take(), &self.live) {
+            // Whoever waited may have gone.
+            let _ = opened.send(live.clone());
         }
         if last {
             self.end_streams(state, appended.number);
@@ -194,10 +202,6 @@ impl Drive {
             live.claim(&self.sink);
             live
         });
-        if let Some(opened) = self.opened.take() {
-            // Whoever waited may have gone.
-            let _ = opened.send(live.clone());
-        }
         live.clone()
     }
 
@@ -277,7 +281,7 @@ impl Drive {
 
     /// How a turn ends that emitted more than its task may hold.
     fn does_not_fit(&self, error: StoreError) -> Outcome {
-        if self.live.is_none() {
+        if !self.committed {
             self.sink.begin_anew();
         }
         let error = from_store(error);
