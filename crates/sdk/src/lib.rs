@@ -57,3 +57,15 @@ pub use usage::{USAGE_EXTENSION, Usage};
 
 /// The extension by which a card says that `Idempotency-Key` is honoured.
 pub const IDEMPOTENCY_EXTENSION: &str = "urn:chancery:ext:idempotency:v1";
+
+#[cfg(all(doctest, feature = "server"))]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
+#[cfg(all(doctest, feature = "server"))]
+#[doc = include_str!("../../../docs/guide/write-an-agent.md")]
+mod guide_write_an_agent {}
+
+#[cfg(all(doctest, feature = "axum", feature = "tls"))]
+#[doc = include_str!("../../../docs/guide/serve.md")]
+mod guide_serve {}

@@ -155,6 +155,7 @@ impl AgentSpec {
     }
 
     /// Whatever would make it unusable, in words for the one who wrote it.
+    #[cfg(feature = "server")]
     pub(crate) fn problems(&self) -> Vec<String> {
         let name = &self.name;
         let mut problems = Vec::new();
@@ -186,6 +187,7 @@ impl AgentSpec {
     }
 }
 
+#[cfg(feature = "server")]
 fn twice<'a>(ids: impl Iterator<Item = &'a str>, name: &str, what: &str) -> Vec<String> {
     let mut ids: Vec<_> = ids.collect();
     ids.sort_unstable();

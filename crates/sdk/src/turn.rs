@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Json, JsonError, Message, Part, Principal, SendMessageConfiguration,
-    Task, TaskId, TaskState, media_type_matches,
+    Artifact, ArtifactId, ContextId, Json, JsonError, JsonObject, Message, Part, Principal,
+    SendMessageConfiguration, Task, TaskId, TaskState, media_type_matches,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +32,7 @@ pub struct Turn {
 pub(crate) struct Facts {
     pub(crate) principal: Principal,
     pub(crate) configuration: Option<SendMessageConfiguration>,
+    pub(crate) metadata: Option<JsonObject>,
     /// The task as the turn found it; none if the turn began it.
     pub(crate) task: Option<Arc<Task>>,
     pub(crate) referenced: Vec<Arc<Task>>,
@@ -83,6 +84,12 @@ impl Turn {
     /// Who is calling.
     pub fn principal(&self) -> &Principal {
         &self.facts.principal
+    }
+
+    /// What the client sent beside the message. The message has metadata of its own; a turn that was resumed
+    /// has none of these.
+    pub fn request_metadata(&self) -> Option<&JsonObject> {
+        self.facts.metadata.as_ref()
     }
 
     /// What was said in this task before, oldest first.
@@ -148,7 +155,8 @@ impl Turn {
         ArtifactWriter { turn: self, id: self.sink.next_artifact_id(), name: name.into(), begun: false }
     }
 
-    /// Reports what was consumed. Reports add up and stand in the metadata of the turn's last status.
+    /// Reports what was consumed. Reports add up over all turns of the task and stand in the metadata of each
+    /// turn's last status.
     pub fn usage(&self, usage: Usage) {
         self.sink.add_usage(usage);
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The extension under which usage is reported in the metadata of a task.
 pub const USAGE_EXTENSION: &str = "urn:chancery:ext:usage:v1";
 
-/// What a turn consumed. Reports of one turn add up.
+/// What was consumed. The reports of a task add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {

@@ -1,5 +1,7 @@
 //! From what went wrong inside to what a caller is told.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use chancery_protocol::{Error, ErrorCode, TaskId};
 use chancery_store::StoreError;
 
@@ -39,10 +41,20 @@ pub(super) fn conclude_failure(id: &TaskId, failure: Failure) -> Outcome {
 
 /// How a turn that panicked ends. The text of the panic is for the log alone.
 pub(super) fn conclude_panic(id: &TaskId, panic: &(dyn std::any::Any + Send)) -> Outcome {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown");
-    tracing::error!(task.id = %id, cause = text, "turn of task {id} panicked");
+    tracing::error!(task.id = %id, cause = text_of(panic), "turn of task {id} panicked");
     Outcome::failed("The agent failed unexpectedly")
+}
+
+/// Asks something of the user's that answers at once. A panic there is ours to answer for, and must not take
+/// the connection along. Its text is for the log alone.
+pub(crate) fn contained<T>(what: &'static str, ask: impl FnOnce() -> T) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(ask))
+        .map_err(|panic| Error::internal(format!("`{what}` panicked: {}", text_of(&*panic))))
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

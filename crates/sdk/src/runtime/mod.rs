@@ -29,6 +29,7 @@ use failure::from_store;
 use live::LiveTasks;
 use subscription::Subscription;
 
+pub(crate) use failure::contained;
 pub use sink::Emit;
 pub(crate) use sink::Sink;
 
@@ -143,7 +144,10 @@ impl Endpoint for Runtime {
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
         self.0.check(&call.context)?;
         match &self.0.spec.extended_card {
-            Some(make) => Ok(Arc::new(make(&call.context.principal, (*self.0.card).clone()))),
+            Some(make) => {
+                let public = (*self.0.card).clone();
+                contained("extended_card", || make(&call.context.principal, public)).map(Arc::new)
+            }
             None => {
                 Err(Error::with_message(ErrorCode::UnsupportedOperation, "This agent has no extended card"))
             }

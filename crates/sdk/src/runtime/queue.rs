@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chancery_protocol::{CallContext, Error, Message, SendMessageConfiguration, Task};
+use chancery_protocol::{CallContext, Error, JsonObject, Message, SendMessageConfiguration, Task};
 use chancery_store::Admission;
 use tokio::sync::oneshot;
 
@@ -14,6 +14,7 @@ pub(super) struct Incoming {
     /// Whether it is still to become history; a resumed turn has no message of its own.
     pub(super) is_new: bool,
     pub(super) configuration: Option<SendMessageConfiguration>,
+    pub(super) metadata: Option<JsonObject>,
     pub(super) context: CallContext,
     pub(super) admission: Option<Admission>,
 }

@@ -1,11 +1,10 @@
 //! Which task a message is for: a new one, one that exists, or one that an equal message has been given.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Call, CallContext, ContextId, Error, ErrorCode, Event, Message, Principal, Role,
+    Call, CallContext, ContextId, Error, ErrorCode, Event, JsonObject, Message, Principal, Role,
     SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
     check_input_modes,
 };
@@ -15,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::Core;
 use super::drive::{Done, Drive};
-use super::failure::{from_store, task_is_over};
+use super::failure::{contained, from_store, task_is_over};
 use super::live::Live;
 use super::queue::{Incoming, Queued, TurnEnd};
 use super::sink::Sink;
@@ -60,9 +59,9 @@ impl Core {
             // On the heap, so that the usual message does not carry the room for this around.
             return Box::pin(self.clone().look_up(scope, call)).await;
         }
-        let Call { request: SendMessageRequest { message, configuration, .. }, context } = *call;
+        let Call { request: SendMessageRequest { message, configuration, metadata, .. }, context } = *call;
         let (message, sink) = self.open(message, false)?;
-        let facts = self.facts(configuration, context, Vec::new(), None);
+        let facts = self.facts(configuration, metadata, context, Vec::new(), None);
         Ok(Taken::Starts(self.clone().prepare(scope.clone(), sink, message, facts, None)))
     }
 
@@ -78,8 +77,9 @@ impl Core {
         {
             return Ok(Taken::Repeats(task));
         }
-        let SendMessageRequest { message, configuration, .. } = request;
-        let incoming = Box::new(Incoming { message, is_new: true, configuration, context, admission });
+        let SendMessageRequest { message, configuration, metadata, .. } = request;
+        let incoming =
+            Box::new(Incoming { message, is_new: true, configuration, metadata, context, admission });
         match incoming.message.task_id.clone() {
             Some(id) => self.follow_up(scope, &id, incoming).await,
             None => self.open_with_key(scope, incoming).await,
@@ -91,7 +91,7 @@ impl Core {
         let task_id = TaskId::generate();
         let context_id = message.context_id.clone().unwrap_or_else(ContextId::generate);
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
-        let opens = always || contained(|| self.spec.agent.opens_task(&message))?;
+        let opens = always || contained("opens_task", || self.spec.agent.opens_task(&message))?;
         let sink = Sink::unopened(Task::submitted(task_id, context_id, message.clone()));
         if opens {
             sink.open();
@@ -101,7 +101,7 @@ impl Core {
 
     /// A message that begins a task and has a key, or refers to other tasks.
     async fn open_with_key(self: Arc<Self>, scope: &Scope, incoming: Box<Incoming>) -> Result<Taken, Error> {
-        let Incoming { message, configuration, context, admission, .. } = *incoming;
+        let Incoming { message, configuration, metadata, context, admission, .. } = *incoming;
         // What a repeat joins is a task, so a call with a key always gets one.
         let (message, sink) = self.open(message, admission.is_some())?;
         let mut live = None;
@@ -118,7 +118,7 @@ impl Core {
             live = Some(entered);
         }
         let referenced = self.referenced(scope, &message).await;
-        let facts = self.facts(configuration, context, referenced, None);
+        let facts = self.facts(configuration, metadata, context, referenced, None);
         Ok(Taken::Starts(self.prepare(scope.clone(), sink, message, facts, live)))
     }
 
@@ -149,7 +149,7 @@ impl Core {
 
     /// A message for a task whose turn still runs.
     fn enqueue(self: Arc<Self>, live: Arc<Live>, incoming: Box<Incoming>) -> Result<Taken, Error> {
-        let room = match contained(|| self.spec.agent.while_running())? {
+        let room = match contained("while_running", || self.spec.agent.while_running())? {
             WhileRunning::Queue(room) => room,
             WhileRunning::Refuse => 0,
         };
@@ -200,7 +200,7 @@ impl Core {
         sink: &Sink,
         incoming: Box<Incoming>,
     ) -> Result<(Message, Box<Facts>, Vec<Event>), Begin> {
-        let Incoming { message, is_new, configuration, context, admission } = *incoming;
+        let Incoming { message, is_new, configuration, metadata, context, admission } = *incoming;
         let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
         let before = self.store.snapshot(scope, &task_id).await?;
@@ -217,7 +217,7 @@ impl Core {
         batch.status(update, is_new.then(|| message.clone()));
         let appended = self.store.append(scope, &task_id, batch).await?;
         let referenced = self.referenced(scope, &message).await;
-        let facts = self.facts(configuration, context, referenced, Some(before));
+        let facts = self.facts(configuration, metadata, context, referenced, Some(before));
         Ok((message, facts, appended.events))
     }
 
@@ -234,6 +234,7 @@ impl Core {
     fn facts(
         &self,
         configuration: Option<SendMessageConfiguration>,
+        metadata: Option<JsonObject>,
         context: CallContext,
         referenced: Vec<Arc<Task>>,
         before: Option<Snapshot>,
@@ -244,6 +245,7 @@ impl Core {
         Box::new(Facts {
             principal: context.principal,
             configuration,
+            metadata,
             task,
             referenced,
             state,
@@ -263,7 +265,17 @@ impl Core {
         let sink = Arc::new(sink);
         let deadline = facts.deadline;
         let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
-        Drive { core: self, scope, sink, agent, deadline, end: None, live, opened: None }
+        Drive {
+            core: self,
+            scope,
+            sink,
+            agent,
+            deadline,
+            end: None,
+            committed: live.is_some(),
+            live,
+            opened: None,
+        }
     }
 
     /// Goes on with a task that waits for authentication.
@@ -281,6 +293,7 @@ impl Core {
             message: message.clone(),
             is_new: false,
             configuration: None,
+            metadata: None,
             context: CallContext::new(principal.clone(), self.spec.name.clone()),
             admission: None,
         });
@@ -359,9 +372,3 @@ const MAX_KEY_BYTES: usize = 255;
 
 /// Thirty years, for a timeout that the clock cannot count to.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-
-/// Asks an agent about itself. A panic there is ours to answer for, and must not take the connection along.
-fn contained<T>(ask: impl FnOnce() -> T) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(ask))
-        .map_err(|_| Error::internal("the agent panicked when asked about itself"))
-}

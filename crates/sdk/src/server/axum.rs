@@ -2,7 +2,8 @@
 
 use super::service::Service;
 
-/// Everything that the site serves, to be merged into or nested in a router of one's own.
+/// Everything that the site serves, to be merged into a router of one's own, or put below a path of it with
+/// `nest_service`. (`nest` would not pass on the path with a slash at its end.)
 ///
 /// ```
 /// # use chancery_sdk::{AgentSpec, BuildError, Message, Server, agent_fn};

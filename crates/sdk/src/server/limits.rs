@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-/// The limits of a server. Each has a default; none can be switched off by accident.
+use tokio::sync::Semaphore;
+
+/// The limits of a server. Each has a default; none can be switched off by accident: a server with a limit of
+/// nothing, or of more than can be counted to, is not built.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// The largest request body.
@@ -11,7 +14,7 @@ pub struct ServerLimits {
     pub header_timeout: Duration,
     /// How long a request's body may take to arrive.
     pub body_timeout: Duration,
-    /// The largest request head.
+    /// The largest request head. HTTP/1.1 takes 8 KiB in any case.
     pub header_bytes: usize,
     /// The most headers in a request.
     pub headers: usize,
@@ -25,7 +28,7 @@ pub struct ServerLimits {
     pub resets: usize,
     /// How often a quiet stream is reminded that it is alive.
     pub keep_alive: Duration,
-    /// How long a shutdown waits for calls to finish.
+    /// How long a shutdown waits for calls to finish; zero if it does not.
     pub drain: Duration,
 }
 
@@ -44,5 +47,51 @@ impl Default for ServerLimits {
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),
         }
+    }
+}
+
+/// A year. Clocks can be relied on to count that far, and nobody waits longer.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A body and a head are held in memory as a whole.
+const MOST_BYTES: usize = 1 << 30;
+
+/// What the parsers of heads have room for.
+const MOST_HEADERS: usize = 10_000;
+
+impl ServerLimits {
+    /// Whatever cannot be kept to, in words for the one who set it.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let durations = [
+            ("header_timeout", self.header_timeout, true),
+            ("body_timeout", self.body_timeout, true),
+            ("keep_alive", self.keep_alive, true),
+            ("drain", self.drain, false),
+        ];
+        let counts = [
+            ("body_bytes", self.body_bytes, MOST_BYTES),
+            ("header_bytes", self.header_bytes, MOST_BYTES),
+            ("headers", self.headers, MOST_HEADERS),
+            ("connections", self.connections, Semaphore::MAX_PERMITS),
+            ("streams", self.streams, Semaphore::MAX_PERMITS),
+            ("requests_per_connection", self.requests_per_connection as usize, u32::MAX as usize),
+            ("resets", self.resets, usize::MAX),
+        ];
+        let mut problems = Vec::new();
+        for (name, duration, must_last) in durations {
+            if must_last && duration.is_zero() {
+                problems.push(format!("the limit `{name}` is zero"));
+            } else if duration > LONGEST {
+                problems.push(format!("the limit `{name}` is longer than a year"));
+            }
+        }
+        for (name, count, most) in counts {
+            if count == 0 {
+                problems.push(format!("the limit `{name}` is zero"));
+            } else if count > most {
+                problems.push(format!("the limit `{name}` is more than {most}"));
+            }
+        }
+        problems
     }
 }

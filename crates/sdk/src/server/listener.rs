@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::ServerLimits;
 use super::service::Service;
+use crate::runtime::Runtime;
 
 /// A site that listens.
 #[derive(Debug)]
@@ -39,6 +40,12 @@ impl Server {
     /// The URL that its cards name.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The runtime of an agent that it serves, by the agent's name. Take it before [`run`](Self::run) to
+    /// [`resume`](Runtime::resume) tasks once their callers have authenticated elsewhere.
+    pub fn runtime(&self, agent: &str) -> Option<Runtime> {
+        self.service.runtime(agent)
     }
 
     /// Serves until SIGTERM or Ctrl-C, then drains.

@@ -289,7 +289,7 @@ impl ServerBuilder {
             name: spec.name.clone(),
             tenant_is_realm: self.tenant_is_realm,
             card: CardDocument::new(&card)?,
-            endpoint: Arc::new(Runtime::new(spec.clone(), card, store.clone())),
+            runtime: Runtime::new(spec.clone(), card, store.clone()),
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
             extensions,
         })
@@ -329,11 +329,18 @@ impl ServerBuilder {
         if !self.jsonrpc_path.starts_with('/') {
             problems.push(format!("the JSON-RPC path `{}` does not begin with a slash", self.jsonrpc_path));
         }
-        let mut paths: Vec<_> = self.agents.iter().map(|(path, _)| path).collect();
+        let mut paths: Vec<_> = self.agents.iter().map(|(path, _)| path.as_str()).collect();
         paths.sort_unstable();
         for pair in paths.windows(2).filter(|pair| pair[0] == pair[1]) {
             problems.push(format!("two agents are mounted at `{}`", pair[0]));
         }
+        // Tasks are kept by the name of their agent.
+        let mut names: Vec<_> = self.agents.iter().map(|(_, spec)| spec.name()).collect();
+        names.sort_unstable();
+        for pair in names.windows(2).filter(|pair| pair[0] == pair[1]) {
+            problems.push(format!("two agents are called `{}`", pair[0]));
+        }
+        problems.extend(self.limits.problems());
         for (path, spec) in &self.agents {
             if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
                 problems.push(format!("the path `{path}` must begin with a slash and not end with one"));

@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, DynEndpoint, Error, ErrorCode, Operation, Principal, Reply, Request,
+    BoxFuture, Call, CallContext, DynEndpoint, Error, ErrorCode, NoRoute, Operation, Principal, Reply,
+    Request,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -19,6 +20,7 @@ use super::card::{CardDocument, WELL_KNOWN_CARD};
 use super::hygiene;
 use super::limits::ServerLimits;
 use crate::binding::{head, jsonrpc, rest};
+use crate::runtime::{Runtime, contained};
 
 /// Decides who is calling, from the head of a request.
 pub(super) type Authenticate = Arc<dyn Fn(&Parts) -> Result<Principal, Error> + Send + Sync>;
@@ -41,7 +43,7 @@ pub(crate) struct Mount {
     pub(crate) path: String,
     pub(crate) name: Arc<str>,
     pub(crate) tenant_is_realm: bool,
-    pub(crate) endpoint: Arc<dyn DynEndpoint>,
+    pub(crate) runtime: Runtime,
     pub(crate) card: CardDocument,
     /// Where JSON-RPC is posted to, below the path; without a trailing slash.
     pub(crate) jsonrpc_paths: Vec<String>,
@@ -67,6 +69,13 @@ pub(crate) struct StreamSlot {
 impl Service {
     pub(crate) fn new(site: Site) -> Self {
         Self(Arc::new(site))
+    }
+
+    /// The runtime of an agent of the site, by the agent's name: what
+    /// [`resume`](Runtime::resume) is called on.
+    pub fn runtime(&self, agent: &str) -> Option<Runtime> {
+        let mount = self.0.mounts.iter().find(|mount| &*mount.name == agent)?;
+        Some(mount.runtime.clone())
     }
 
     pub(crate) fn limits(&self) -> &ServerLimits {
@@ -112,13 +121,12 @@ impl Site {
             return rest::fail(false, &error);
         }
         let Some((mount, path)) = self.find(head.uri.path()) else {
-            return rest::no_route(rest::wants_a2a_json(&head), chancery_protocol::NoRoute::Path);
+            return rest::no_route(rest::wants_a2a_json(&head), NoRoute::Path);
         };
         if path == WELL_KNOWN_CARD && (head.method == Method::GET || head.method == Method::HEAD) {
             return mount.card.respond(&head.method, &head.headers);
         }
-        let bare = path.strip_suffix('/').unwrap_or(path);
-        if head.method == Method::POST && mount.jsonrpc_paths.iter().any(|known| known == bare) {
+        if head.method == Method::POST && mount.takes_jsonrpc(path) {
             self.jsonrpc(mount, &head, body).await
         } else {
             self.rest(mount, &head, path, body).await
@@ -167,7 +175,7 @@ impl Site {
         let a2a_json = rest::wants_a2a_json(head);
         let target = match rest::find(&head.method, path) {
             Ok(target) => target,
-            Err(why) => return rest::no_route(a2a_json, why),
+            Err(why) => return rest::no_route(a2a_json, mount.other_verbs(path, why)),
         };
         let principal = match self.authenticate(head) {
             Ok(principal) => principal,
@@ -193,7 +201,11 @@ impl Site {
 
     fn authenticate(&self, head: &Parts) -> Result<Principal, Error> {
         match &self.authenticate {
-            Some(authenticate) => authenticate(head),
+            Some(decide) => contained("authenticate", || decide(head)).flatten().inspect_err(|error| {
+                if error.code() == ErrorCode::Internal {
+                    tracing::error!(?error, "cannot tell who is calling");
+                }
+            }),
             None => Ok(Principal::anonymous()),
         }
     }
@@ -216,7 +228,7 @@ impl Site {
         let operation = request.operation();
         // Whoever is told to try again must not have been served already.
         let slot = self.streams.reserve(operation)?;
-        let reply = mount.endpoint.call(Call { request, context }).await;
+        let reply = mount.runtime.call(Call { request, context }).await;
         if let Err(error) = &reply
             && error.code() == ErrorCode::Internal
         {
@@ -229,6 +241,25 @@ impl Site {
 // === impl Mount ===
 
 impl Mount {
+    fn takes_jsonrpc(&self, path: &str) -> bool {
+        let bare = path.strip_suffix('/').unwrap_or(path);
+        self.jsonrpc_paths.iter().any(|known| known == bare)
+    }
+
+    /// Why no operation answers to a request line, given that the card and JSON-RPC have paths too.
+    fn other_verbs(&self, path: &str, why: NoRoute) -> NoRoute {
+        let own: &[Method] = match path {
+            WELL_KNOWN_CARD => &[Method::GET, Method::HEAD],
+            path if self.takes_jsonrpc(path) => &[Method::POST],
+            _ => return why,
+        };
+        let mut verbs = own.to_vec();
+        if let NoRoute::Verb(others) = why {
+            verbs.extend(others);
+        }
+        NoRoute::Verb(verbs)
+    }
+
     /// A tenant only routes, and this agent is where it has arrived: it must be the agent's own name. Where the
     /// operator says so, it is a realm instead.
     fn route_tenant(&self, tenant: &str, context: &mut CallContext) -> Result<(), Error> {

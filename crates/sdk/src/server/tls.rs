@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How often the files are looked at, at most.
+/// How often the files are looked at, at most, unless said otherwise.
 const RECHECK: Duration = Duration::from_secs(10);
 
 /// How long a client may take for its handshake.
@@ -23,7 +23,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A certificate and its key, from PEM files.
 #[derive(Clone)]
-pub struct Tls(TlsAcceptor);
+pub struct Tls {
+    acceptor: TlsAcceptor,
+    certificate: Arc<Reloading>,
+}
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,21 +52,31 @@ impl Tls {
     pub fn from_files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let files = Files { certificate: certificate.into(), key: key.into() };
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let current = Current { key: files.load()?, stamp: files.stamp(), checked: SystemTime::now() };
-        let reloading = Reloading { files, current: Mutex::new(current) };
+        // First the stamp: a file that changes meanwhile must look changed.
+        let stamp = files.stamp();
+        let current = Current { key: files.load()?, stamp, checked: Instant::now(), every: RECHECK };
+        let certificate = Arc::new(Reloading { files, current: Mutex::new(current) });
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(reloading));
+            .with_cert_resolver(certificate.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
+    }
+
+    /// How often the files are looked at for a change, at most; every ten seconds unless said otherwise. They
+    /// are looked at when a client connects.
+    #[must_use]
+    pub fn recheck_every(self, every: Duration) -> Self {
+        self.certificate.current.lock().every = every;
+        self
     }
 
     pub(super) fn accept(
         &self,
         stream: TcpStream,
     ) -> impl Future<Output = io::Result<TlsStream<TcpStream>>> + use<> {
-        let handshake = self.0.accept(stream);
+        let handshake = self.acceptor.accept(stream);
         async move { tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await? }
     }
 }
@@ -90,7 +103,8 @@ struct Reloading {
 struct Current {
     key: Arc<CertifiedKey>,
     stamp: [Option<SystemTime>; 2],
-    checked: SystemTime,
+    checked: Instant,
+    every: Duration,
 }
 
 impl Files {
@@ -115,11 +129,10 @@ impl Files {
 impl ResolvesServerCert for Reloading {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let mut current = self.current.lock();
-        let now = SystemTime::now();
-        if now.duration_since(current.checked).is_ok_and(|since| since < RECHECK) {
+        if current.checked.elapsed() < current.every {
             return Some(current.key.clone());
         }
-        current.checked = now;
+        current.checked = Instant::now();
         let stamp = self.files.stamp();
         if stamp != current.stamp {
             match self.files.load() {
