@@ -1,7 +1,7 @@
 //! Decisions about calls: gates, pipeline, ledger, lineage, routing, policy. No HTTP, no SQL.
 //!
-//! What stands here so far is the list of gates that a call will pass, in their order; see design and
-//! `docs/adr` for why this order. The gates themselves come with the control plane.
+//! What stands here so far is the list of gates that a call will pass, in their order. The gates themselves
+//! come with the control plane.
 
 /// The gates of the pipeline, in the order a call passes them.
 ///
