@@ -65,9 +65,9 @@ pub struct Part {
     /// Extension data, keyed by extension URI.
     pub metadata: Option<JsonObject>,
     /// A name for the content, if it is a file.
-    pub filename: Option<String>,
+    pub filename: Option<Box<str>>,
     /// The media type, if it says more than the kind of content does.
-    pub media_type: Option<String>,
+    pub media_type: Option<Box<str>>,
 }
 
 /// What a [`Part`] holds: exactly one of these.
@@ -240,14 +240,14 @@ impl Part {
     /// Names the file.
     #[must_use]
     pub fn named(mut self, filename: impl Into<String>) -> Self {
-        self.filename = Some(filename.into());
+        self.filename = Some(filename.into().into());
         self
     }
 
     /// States the media type.
     #[must_use]
     pub fn with_media_type(mut self, media_type: impl Into<String>) -> Self {
-        self.media_type = Some(media_type.into());
+        self.media_type = Some(media_type.into().into());
         self
     }
 
@@ -355,11 +355,11 @@ impl<'de> Visitor<'de> for PartVisitor {
                     None
                 }
                 PartKey::Filename => {
-                    filename = map.next_value::<Option<String>>()?.filter(|name| !name.is_empty());
+                    filename = map.next_value::<Option<Box<str>>>()?.filter(|name| !name.is_empty());
                     None
                 }
                 PartKey::MediaType => {
-                    media_type = map.next_value::<Option<String>>()?.filter(|name| !name.is_empty());
+                    media_type = map.next_value::<Option<Box<str>>>()?.filter(|name| !name.is_empty());
                     None
                 }
                 PartKey::Unknown => {

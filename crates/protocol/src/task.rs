@@ -44,7 +44,7 @@ pub struct TaskStatus {
     pub state: TaskState,
     /// Progress, a question, or the reason of a failure.
     #[serde(default, deserialize_with = "optional_object", skip_serializing_if = "Option::is_none")]
-    pub message: Option<Message>,
+    pub message: Option<Box<Message>>,
     /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
@@ -179,7 +179,7 @@ impl<'de> Deserialize<'de> for TaskState {
 impl TaskStatus {
     /// A status as of now.
     pub fn now(state: TaskState, message: Option<Message>) -> Self {
-        Self { state, message, timestamp: Some(Timestamp::now()) }
+        Self { state, message: message.map(Box::new), timestamp: Some(Timestamp::now()) }
     }
 }
 
@@ -201,7 +201,7 @@ impl Task {
     /// Folds a status update in. The message it supersedes becomes history.
     pub fn apply_status(&mut self, status: TaskStatus, metadata: Option<&JsonObject>) {
         let superseded = std::mem::replace(&mut self.status, status);
-        self.history.extend(superseded.message);
+        self.history.extend(superseded.message.map(|message| *message));
         if let Some(metadata) = metadata {
             self.metadata = Some(match &self.metadata {
                 Some(known) => known.merged(metadata),

@@ -2,9 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use chancery_protocol::{Artifact, Message, Part, Role, TaskState};
+use chancery_protocol::{Artifact, ArtifactId, Message, Part, Role, TaskState};
 
 use crate::turn::Turn;
 
@@ -60,6 +60,9 @@ pub struct Outcome {
     /// Whether the message answers directly if there is no task.
     pub(crate) direct: bool,
 }
+
+/// The id of an artifact that is all there is.
+static RESULT: LazyLock<ArtifactId> = LazyLock::new(|| ArtifactId::from("result"));
 
 /// Why a turn failed. Any error becomes one with `?`.
 ///
@@ -145,7 +148,7 @@ impl Outcome {
 
     /// Done, with one part as its one artifact.
     pub fn part(part: Part) -> Self {
-        Self::artifact(Artifact::new("result", vec![part]))
+        Self::artifact(Artifact::new(RESULT.clone(), vec![part]))
     }
 
     /// Done, with this artifact.

@@ -229,11 +229,12 @@ impl Change {
         let message = |message: &Message| message.parts.iter().map(Part::weight).sum::<usize>();
         let content = match self {
             Self::Created(task) => {
-                let said = task.history.iter().chain(task.status.message.iter()).map(message).sum::<usize>();
+                let said =
+                    task.history.iter().chain(task.status.message.as_deref()).map(message).sum::<usize>();
                 said + task.artifacts.iter().map(Artifact::weight).sum::<usize>()
             }
             Self::Status(update, received) => {
-                update.status.message.as_ref().map_or(0, message) + received.as_deref().map_or(0, message)
+                update.status.message.as_deref().map_or(0, message) + received.as_deref().map_or(0, message)
             }
             Self::Artifact(update) => update.artifact.weight(),
         };

@@ -45,7 +45,12 @@ pub(crate) fn part() -> impl Strategy<Value = Part> + Clone {
         json().prop_map(Content::Data),
     ];
     (content, metadata(), of(some_text()), of(some_text())).prop_map(
-        |(content, metadata, filename, media_type)| Part { content, metadata, filename, media_type },
+        |(content, metadata, filename, media_type)| Part {
+            content,
+            metadata,
+            filename: filename.map(Into::into),
+            media_type: media_type.map(Into::into),
+        },
     )
 }
 
@@ -82,7 +87,7 @@ pub(crate) fn artifact() -> impl Strategy<Value = Artifact> + Clone {
 pub(crate) fn status() -> impl Strategy<Value = TaskStatus> + Clone {
     (state(), of(message()), of(timestamp())).prop_map(|(state, message, timestamp)| TaskStatus {
         state,
-        message,
+        message: message.map(Box::new),
         timestamp,
     })
 }

@@ -26,8 +26,8 @@ pub(super) struct Table {
 struct Row {
     state: TaskState,
     context_id: Option<ContextId>,
-    /// The time of the status, finer than its place.
-    nanos: i128,
+    /// The time of the status within the millisecond that is its place.
+    nanos: u32,
 }
 
 impl Table {
@@ -68,11 +68,11 @@ impl Table {
     }
 
     pub(super) fn list(&self, query: &ListQuery) -> Page {
-        let since = query.since.map(Timestamp::as_nanos);
-        let matches = |(_, row): &(&PageToken, &Row)| {
+        let since = query.since.map(millis_and_nanos);
+        let matches = |(token, row): &(&PageToken, &Row)| {
             query.state.is_none_or(|state| state == row.state)
                 && query.context_id.as_ref().is_none_or(|id| row.context_id.as_ref() == Some(id))
-                && since.is_none_or(|since| row.nanos >= since)
+                && since.is_none_or(|since| (token.millis, row.nanos) >= since)
         };
         let unfiltered = query.state.is_none() && query.context_id.is_none() && since.is_none();
         let total = if unfiltered { self.order.len() } else { self.order.iter().filter(matches).count() };
@@ -103,12 +103,20 @@ impl Table {
     }
 
     fn rank(&mut self, task: &Task) {
-        let nanos = task.status.timestamp.map_or(0, Timestamp::as_nanos);
+        let (_, nanos) = task.status.timestamp.map_or((0, 0), millis_and_nanos);
         let row = Row { state: task.status.state, context_id: task.context_id.clone(), nanos };
         self.order.insert(place(task), row);
     }
 }
 
 fn place(task: &Task) -> PageToken {
-    PageToken { millis: task.status.timestamp.map_or(0, Timestamp::as_millis), id: task.id.clone() }
+    let (millis, _) = task.status.timestamp.map_or((0, 0), millis_and_nanos);
+    PageToken { millis, id: task.id.clone() }
+}
+
+/// Whole milliseconds, and the nanoseconds beyond them.
+fn millis_and_nanos(time: Timestamp) -> (i64, u32) {
+    let nanos = time.as_nanos();
+    let millis = i64::try_from(nanos.div_euclid(1_000_000)).unwrap_or(i64::MAX);
+    (millis, u32::try_from(nanos.rem_euclid(1_000_000)).unwrap_or_default())
 }

@@ -138,7 +138,7 @@ pub(crate) async fn one_end_wins(store: Arc<Store>) {
                 Ok(appended) => {
                     assert_eq!(numbers(&appended.events), [2]);
                     assert_eq!(appended.task, found.task);
-                    assert_eq!(texts(&found.task.status.message), [thread.to_string()]);
+                    assert_eq!(texts(found.task.status.message.as_deref()), [thread.to_string()]);
                     winners.push(thread);
                 }
                 Err(StoreError::Transition { from, .. }) => assert_eq!(from, found.task.status.state),

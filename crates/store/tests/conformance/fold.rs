@@ -105,7 +105,8 @@ fn write(batch: Draft, step: &Step, serial: usize) -> Draft {
         Step::Status { state, millis, said, heard, mark } => {
             let message = said.as_ref().map(|text| spoken(Role::Agent, "said", serial, text));
             let received = heard.as_ref().map(|text| spoken(Role::User, "heard", serial, text));
-            let status = TaskStatus { state: *state, message, timestamp: Some(at(*millis)) };
+            let status =
+                TaskStatus { state: *state, message: message.map(Box::new), timestamp: Some(at(*millis)) };
             batch.full_status(status, mark.map(metadata), received)
         }
         Step::Artifact { id, text, append } => batch.full_artifact(artifact(*id, text), *append),
@@ -121,7 +122,8 @@ fn fold(mut task: Task, step: &Step, serial: usize) -> Option<Task> {
         Step::Status { state, .. } if !task.status.state.may_become(*state) => return None,
         Step::Status { state, millis, said, heard, mark } => {
             let message = said.as_ref().map(|text| spoken(Role::Agent, "said", serial, text));
-            let status = TaskStatus { state: *state, message, timestamp: Some(at(*millis)) };
+            let status =
+                TaskStatus { state: *state, message: message.map(Box::new), timestamp: Some(at(*millis)) };
             task.apply_status(status, mark.map(metadata).as_ref());
             task.history.extend(heard.as_ref().map(|text| spoken(Role::User, "heard", serial, text)));
         }

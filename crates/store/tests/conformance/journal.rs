@@ -183,7 +183,7 @@ pub(crate) async fn an_unknown_task_takes_nothing(store: Arc<Store>) {
 
 pub(crate) async fn history_is_in_order(store: Arc<Store>) {
     let asking = |said: &str| TaskStatus {
-        message: Some(Message::agent(said)),
+        message: Some(Box::new(Message::agent(said))),
         ..status(TaskState::InputRequired, 1)
     };
     create("t", TaskState::Submitted, 0)
@@ -199,7 +199,7 @@ pub(crate) async fn history_is_in_order(store: Arc<Store>) {
     let task = draft("t").full_status(asking("sure?"), None, heard).done(&store).await.task;
     let said = ["begin t", "starting", "which?", "this one", "and that one"];
     assert_eq!(texts(&task.history), said);
-    assert_eq!(texts(&task.status.message), ["sure?"]);
+    assert_eq!(texts(task.status.message.as_deref()), ["sure?"]);
     let heard = Some(Message::user("yes"));
     draft("t")
         .full_status(status(TaskState::Working, 4), None, heard)
@@ -208,7 +208,7 @@ pub(crate) async fn history_is_in_order(store: Arc<Store>) {
         .await;
     let task = snapshot(&store, "t").await.task;
     assert_eq!(texts(&task.history), [&said[..], &["sure?", "yes"]].concat());
-    assert_eq!(texts(&task.status.message), ["done"]);
+    assert_eq!(texts(task.status.message.as_deref()), ["done"]);
 }
 
 pub(crate) async fn events_are_kept_byte_for_byte(store: Arc<Store>) {

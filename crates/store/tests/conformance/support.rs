@@ -80,7 +80,7 @@ impl Draft {
     }
 
     pub(crate) fn saying(self, state: TaskState, millis: i64, said: &str) -> Self {
-        let status = TaskStatus { message: Some(Message::agent(said)), ..status(state, millis) };
+        let status = TaskStatus { message: Some(Box::new(Message::agent(said))), ..status(state, millis) };
         self.full_status(status, None, None)
     }
 
