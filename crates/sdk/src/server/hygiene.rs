@@ -6,6 +6,7 @@ use http::{Version, header};
 /// What is wrong with the head of a request.
 pub(super) fn problem(head: &Parts) -> Option<&'static str> {
     let headers = &head.headers;
+    // Behind our own listener hyper drops the length and closes; this is for other servers that mount the service.
     if headers.contains_key(header::TRANSFER_ENCODING) && headers.contains_key(header::CONTENT_LENGTH) {
         return Some("a request has a Content-Length or a Transfer-Encoding, not both");
     }
