@@ -20,6 +20,7 @@ use crate::request::{
 };
 use crate::task::TaskView;
 use crate::version::Version;
+use crate::write::write_json;
 
 /// Who is calling, as proven and not as claimed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -302,5 +303,5 @@ impl Reply {
 }
 
 fn write<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
-    serde_json::to_writer(out, value).map_err(Error::internal)
+    write_json(out, value).map_err(Error::internal)
 }

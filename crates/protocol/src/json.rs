@@ -14,6 +14,8 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAcce
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::write::VERBATIM;
+
 /// The deepest nesting of arrays and objects that user JSON may have.
 pub const MAX_DEPTH: usize = 64;
 
@@ -85,7 +87,7 @@ impl fmt::Debug for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        serializer.serialize_newtype_struct(VERBATIM, &self.0)
     }
 }
 

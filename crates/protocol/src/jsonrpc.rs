@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorCode};
 use crate::field::Object;
 use crate::one_pass;
 use crate::operation::Operation;
+use crate::write::write_json;
 
 /// A request, its parameters not yet read.
 #[derive(Debug)]
@@ -170,7 +171,7 @@ pub fn write_error(out: &mut Vec<u8>, id: &RequestId<'_>, error: &Error) {
     let object =
         ErrorObject { code: error.code().row().jsonrpc, message: error.message(), data: error.details() };
     // Writing strings and numbers into memory cannot fail.
-    let _ = serde_json::to_writer(&mut *out, &object);
+    let _ = write_json(out, &object);
     out.push(b'}');
 }
 

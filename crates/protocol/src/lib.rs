@@ -11,6 +11,7 @@
 //! | `validate`, `decode` | what a request must hold, and how mistakes are explained |
 //! | `jsonrpc`, `one_pass`, `version` | the JSON-RPC envelope, read fast; version and extension negotiation |
 //! | `json`, `id`, `time` | user JSON kept token for token; ids; timestamps |
+//! | `write` | JSON into memory, in fewer steps |
 //! | `field` | how fields are read where ProtoJSON and serde disagree |
 
 mod call;
@@ -33,6 +34,7 @@ mod task;
 mod time;
 mod validate;
 mod version;
+mod write;
 
 pub use call::*;
 pub use card::*;
@@ -53,3 +55,4 @@ pub use validate::{
     DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, RequestLimits, check_input_modes, is_absolute_url, media_type_matches,
 };
 pub use version::*;
+pub use write::write_json;

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jiff::fmt::StdFmtWrite;
-use jiff::fmt::temporal::DateTimePrinter;
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
@@ -50,15 +48,50 @@ impl Timestamp {
     }
 }
 
+/// Every event and every task carries a time, so it is put together by hand, without allocating.
+struct Text {
+    bytes: [u8; 30],
+    length: usize,
+}
+
+impl Text {
+    fn of(time: jiff::Timestamp) -> Self {
+        let mut text = Self { bytes: *b"0000-00-00T00:00:00.000000000Z", length: 30 };
+        let civil = jiff::tz::Offset::UTC.to_datetime(time);
+        text.put(0..4, civil.year().unsigned_abs().into());
+        text.put(5..7, civil.month().unsigned_abs().into());
+        text.put(8..10, civil.day().unsigned_abs().into());
+        text.put(11..13, civil.hour().unsigned_abs().into());
+        text.put(14..16, civil.minute().unsigned_abs().into());
+        text.put(17..19, civil.second().unsigned_abs().into());
+        let nanos = civil.subsec_nanosecond().unsigned_abs();
+        let (digits, fraction) = match nanos {
+            nanos if nanos % 1_000_000 == 0 => (3, nanos / 1_000_000),
+            nanos if nanos % 1_000 == 0 => (6, nanos / 1_000),
+            nanos => (9, nanos),
+        };
+        text.put(20..20 + digits, fraction);
+        text.bytes[20 + digits] = b'Z';
+        text.length = 21 + digits;
+        text
+    }
+
+    /// Writes a number into its place, as many digits as that has.
+    fn put(&mut self, place: std::ops::Range<usize>, mut number: u32) {
+        for digit in self.bytes[place].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = match self.0.subsec_nanosecond() {
-            nanos if nanos % 1_000_000 == 0 => 3,
-            nanos if nanos % 1_000 == 0 => 6,
-            _ => 9,
-        };
-        let printer = DateTimePrinter::new().precision(Some(digits));
-        printer.print_timestamp(&self.0, StdFmtWrite(f)).map_err(|_| fmt::Error)
+        f.write_str(Text::of(self.0).as_str())
     }
 }
 
@@ -70,14 +103,14 @@ impl fmt::Debug for Timestamp {
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(Text::of(self.0).as_str())
     }
 }
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl serde::de::Visitor<'_> for Text {
+        struct TextVisitor;
+        impl serde::de::Visitor<'_> for TextVisitor {
             type Value = Timestamp;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +121,7 @@ impl<'de> Deserialize<'de> for Timestamp {
                 Timestamp::parse(text).map_err(E::custom)
             }
         }
-        deserializer.deserialize_str(Text)
+        deserializer.deserialize_str(TextVisitor)
     }
 }
 

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_protocol::{
     Artifact, ContextId, Event, Json, Message, Part, Task, TaskArtifactUpdateEvent, TaskId, TaskState,
-    TaskStatusUpdateEvent, Timestamp,
+    TaskStatusUpdateEvent, Timestamp, write_json,
 };
 use serde::Serialize;
 
@@ -195,7 +195,7 @@ impl Batch {
         let mut json = Vec::with_capacity(self.bytes + 256 * self.changes.len());
         let mut ends = Vec::with_capacity(self.changes.len());
         for change in &self.changes {
-            serde_json::to_writer(&mut json, &change.wire())?;
+            write_json(&mut json, &change.wire())?;
             ends.push(json.len());
         }
         let json = bytes::Bytes::from(json.into_boxed_slice());

@@ -7,7 +7,7 @@ use chancery_protocol::{
     CancelTaskRequest, Error, ErrorCode, GetExtendedAgentCardRequest, GetTaskRequest, JsonObject,
     ListTaskPushNotificationConfigsRequest, ListTasksRequest, NoRoute, Operation,
     PushNotificationConfigRequest, Reply, Request, Route, SubscribeToTaskRequest, TaskId,
-    TaskPushNotificationConfig, TaskState, Timestamp, decode_params,
+    TaskPushNotificationConfig, TaskState, Timestamp, decode_params, write_json,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -249,7 +249,7 @@ fn write_error_as(out: &mut Vec<u8>, status: StatusCode, error: &Error) {
         details: error.details(),
     };
     // Writing strings and numbers into memory cannot fail.
-    let _ = serde_json::to_writer(out, &Wrapped { error });
+    let _ = write_json(out, &Wrapped { error });
 }
 
 fn json(status: StatusCode, a2a_json: bool, body: Vec<u8>) -> Response<Body> {
