@@ -31,9 +31,20 @@ impl Timestamp {
         Self(in_range.unwrap_or(jiff::Timestamp::MAX))
     }
 
+    /// From microseconds since the Unix epoch, held within the years that can be written.
+    pub fn from_micros(micros: i64) -> Self {
+        let in_range = jiff::Timestamp::from_microsecond(micros.max(YEAR_ONE_MS * 1_000));
+        Self(in_range.unwrap_or(jiff::Timestamp::MAX))
+    }
+
     /// Milliseconds since the Unix epoch, rounded down.
     pub fn as_millis(self) -> i64 {
         self.0.as_millisecond()
+    }
+
+    /// Microseconds since the Unix epoch, rounded down.
+    pub fn as_micros(self) -> i64 {
+        self.0.as_microsecond()
     }
 
     /// Nanoseconds since the Unix epoch.
@@ -140,7 +151,10 @@ mod tests {
     fn stays_within_the_years_that_can_be_written() {
         for millis in [i64::MIN, YEAR_ONE_MS - 1, YEAR_ONE_MS] {
             assert_eq!(Timestamp::from_millis(millis).to_string(), "0001-01-01T00:00:00.000Z");
+            let micros = millis.saturating_mul(1_000);
+            assert_eq!(Timestamp::from_micros(micros).to_string(), "0001-01-01T00:00:00.000Z");
         }
+        assert!(Timestamp::from_micros(i64::MAX).to_string().starts_with("9999-12-30T"));
         assert!(Timestamp::from_millis(i64::MAX).to_string().starts_with("9999-12-30T"));
         assert!(Timestamp::parse("0001-01-01T00:00:00Z").is_ok());
         assert!(Timestamp::parse("0000-12-31T23:59:59.999999999Z").is_err());

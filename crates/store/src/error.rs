@@ -1,6 +1,6 @@
 //! What can go wrong in a store.
 
-use chancery_protocol::{TaskId, TaskState};
+use chancery_protocol::{PushConfigId, TaskId, TaskState};
 
 /// Why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,25 @@ pub enum StoreError {
         /// What there is too much of.
         what: &'static str,
         /// How much of it is allowed.
+        limit: usize,
+    },
+    /// The task has no such push notification configuration.
+    #[error("task {task} has no push notification configuration {id}")]
+    UnknownPushConfig {
+        /// The task.
+        task: TaskId,
+        /// The configuration.
+        id: PushConfigId,
+    },
+    /// The task has as many push notification configurations as one may have. Not a [`Self::TaskFull`]: the
+    /// registration is refused, the task goes on.
+    #[error(
+        "task {task} has reached its limit of {limit} push notification configurations; delete one first"
+    )]
+    TooManyPushConfigs {
+        /// The task.
+        task: TaskId,
+        /// How many are allowed.
         limit: usize,
     },
     /// The idempotency key has been used, for this task.

@@ -10,17 +10,26 @@
 //! | `record` | what is written and read: scopes, batches, snapshots, pages |
 //! | `error` | what can go wrong |
 //! | `limits` | how much is kept, and for how long |
+//! | `clock` | the time, which never goes back |
+//! | `outbox` | push notification configurations, and what is still to be delivered to them |
+//! | `recovery` | tasks that were cut short |
 //! | `memory/` | the store that lives in this process |
 
+mod clock;
 mod error;
 mod limits;
 mod memory;
+mod outbox;
 mod record;
+mod recovery;
 
+pub use clock::Clock;
 pub use error::StoreError;
 pub use limits::{Retention, StoreLimits, TaskLimits};
 pub use memory::MemoryStore;
+pub use outbox::{Delivery, OutboxPlace};
 pub use record::{Admission, Appended, Batch, ListQuery, Page, PageToken, Read, Scope, Snapshot};
+pub use recovery::Unfinished;
 
 use chancery_protocol::{TaskId, Timestamp};
 
@@ -35,8 +44,13 @@ pub enum Store {
 impl Store {
     /// Opens the store that a URL names: `memory:`.
     pub fn open(url: &str, limits: StoreLimits) -> Result<Self, StoreError> {
+        Self::open_with(url, limits, Clock::system())
+    }
+
+    /// The same, going by a clock of yours.
+    pub fn open_with(url: &str, limits: StoreLimits, clock: Clock) -> Result<Self, StoreError> {
         match url {
-            "memory:" | "memory" => Ok(Self::Memory(MemoryStore::new(limits))),
+            "memory:" | "memory" => Ok(Self::Memory(MemoryStore::with_clock(limits, clock))),
             _ => Err(StoreError::UnknownUrl { url: url.to_owned() }),
         }
     }
@@ -44,6 +58,18 @@ impl Store {
     /// A store in memory with the default limits.
     pub fn memory() -> Self {
         Self::Memory(MemoryStore::new(StoreLimits::default()))
+    }
+
+    /// The time by the clock of this store. Each call gives a later one.
+    pub fn now(&self) -> Timestamp {
+        self.clock().now()
+    }
+
+    /// The clock of this store.
+    pub fn clock(&self) -> &Clock {
+        match self {
+            Self::Memory(store) => store.clock(),
+        }
     }
 
     /// Commits a batch to a task, which its first event may create.

@@ -20,6 +20,8 @@ pub struct TaskLimits {
     pub artifacts: usize,
     /// Bytes of events.
     pub bytes: usize,
+    /// Push notification configurations.
+    pub push_configs: usize,
 }
 
 /// What is kept of tasks that have ended.
@@ -39,7 +41,7 @@ pub struct Retention {
 
 impl Default for TaskLimits {
     fn default() -> Self {
-        Self { events: 100_000, artifacts: 1_000, bytes: 64 << 20 }
+        Self { events: 100_000, artifacts: 1_000, bytes: 64 << 20, push_configs: 10 }
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_protocol::{
-    Artifact, ContextId, Event, Json, Message, Part, Task, TaskArtifactUpdateEvent, TaskId, TaskState,
-    TaskStatusUpdateEvent, Timestamp, write_json,
+    Artifact, ContextId, Event, Json, Message, Part, Task, TaskArtifactUpdateEvent, TaskId,
+    TaskPushNotificationConfig, TaskState, TaskStatusUpdateEvent, Timestamp, write_json,
 };
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub struct Batch {
     pub state: Option<Json>,
     /// The idempotency key that this batch uses up.
     pub admission: Option<Admission>,
+    /// A push notification configuration to register, with its id. It gets every event of this batch.
+    pub push: Option<Box<TaskPushNotificationConfig>>,
 }
 
 /// One event, and what it does to the task.
@@ -68,12 +70,14 @@ pub struct Admission {
 #[derive(Debug)]
 pub struct Appended {
     /// The events with their numbers, now visible. A task that begins and ends in one batch is shown to nobody
-    /// in between, so it has none: only the task itself is kept.
+    /// in between, so it has none, unless somebody is to be sent them: only the task itself is kept.
     pub events: Vec<Event>,
     /// The number of the last event.
     pub number: u64,
     /// The task with the batch folded in.
     pub task: Arc<Task>,
+    /// Whether there is now something to deliver for this task: see [`Store::deliveries`](crate::Store::deliveries).
+    pub push: bool,
 }
 
 /// A task as it stands.
@@ -185,9 +189,10 @@ impl Batch {
         self.changes.last().and_then(Change::state).is_some_and(TaskState::is_terminal)
     }
 
-    /// Whether the task begins and ends in here. Nobody can have seen it in between, so it is compacted at once.
+    /// Whether the task begins and ends in here and nobody is to be sent its events. Nobody can have seen it in
+    /// between, so it is compacted at once.
     pub(crate) fn is_whole_life(&self) -> bool {
-        self.changes.len() > 1 && self.creates() && self.ends()
+        self.changes.len() > 1 && self.push.is_none() && self.creates() && self.ends()
     }
 
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.

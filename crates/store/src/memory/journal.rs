@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{ArtifactId, Event, Json, Task, TaskId, TaskState, TaskStatus};
+use chancery_protocol::{
+    ArtifactId, Event, Json, PushConfigId, Task, TaskId, TaskPushNotificationConfig, TaskState, TaskStatus,
+};
 
+use super::outbox::Outbox;
+use super::push::Pushes;
 use crate::error::StoreError;
 use crate::limits::TaskLimits;
-use crate::record::{Appended, Batch, Change, Read, Snapshot};
+use crate::outbox::check_count;
+use crate::record::{Appended, Batch, Change, Read, Scope, Snapshot};
 
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -18,6 +23,15 @@ pub(super) struct Journal {
     /// How many bytes the kept events have.
     bytes: usize,
     state: Option<Json>,
+    pushes: Option<Box<Pushes>>,
+}
+
+/// What a batch is committed under.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) limits: &'a TaskLimits,
+    pub(super) outbox: &'a Arc<Outbox>,
 }
 
 impl Journal {
@@ -32,7 +46,7 @@ impl Journal {
             history: Vec::new(),
             metadata: None,
         };
-        Self { task: Arc::new(nothing), events: Vec::new(), number: 0, bytes: 0, state: None }
+        Self { task: Arc::new(nothing), events: Vec::new(), number: 0, bytes: 0, state: None, pushes: None }
     }
 
     /// Commits a batch. Its events are encoded before any lock is taken, and numbered here.
@@ -40,9 +54,10 @@ impl Journal {
         &mut self,
         mut batch: Batch,
         mut events: Vec<Event>,
-        limits: &TaskLimits,
+        terms: Terms<'_>,
     ) -> Result<Appended, StoreError> {
-        self.check(&batch, limits)?;
+        self.check(&batch, terms.limits)?;
+        let before = self.number;
         for event in &mut events {
             event.number += self.number;
         }
@@ -50,6 +65,13 @@ impl Journal {
         self.bytes += batch.bytes();
         self.state = batch.state.take().or(self.state.take());
         self.events.extend(events.iter().cloned());
+        if let Some(config) = batch.push.take() {
+            self.register(*config, before, terms);
+        }
+        let push = self.pushes.as_deref_mut().is_some_and(|pushes| {
+            pushes.advance(self.number);
+            pushes.is_pending()
+        });
         let task = Arc::make_mut(&mut self.task);
         for change in batch.into_changes() {
             fold(task, change);
@@ -58,7 +80,7 @@ impl Journal {
             shrink(task);
             self.events.shrink_to_fit();
         }
-        Ok(Appended { events, number: self.number, task: self.task.clone() })
+        Ok(Appended { events, number: self.number, task: self.task.clone(), push })
     }
 
     pub(super) fn read(&self, after: u64, max: usize) -> Read {
@@ -77,6 +99,48 @@ impl Journal {
 
     pub(super) fn task(&self) -> &Arc<Task> {
         &self.task
+    }
+
+    pub(super) fn pushes(&self) -> Option<&Pushes> {
+        self.pushes.as_deref()
+    }
+
+    /// Puts a configuration, which gets later events only.
+    pub(super) fn put_push(
+        &mut self,
+        config: TaskPushNotificationConfig,
+        terms: Terms<'_>,
+    ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
+        self.check_push(&config, terms.limits)?;
+        Ok(self.register(config, self.number, terms))
+    }
+
+    /// Changes the configurations, and says with the result whether that settled the task: it has ended, and
+    /// now there is nothing more to deliver.
+    pub(super) fn settle<T>(&mut self, change: impl FnOnce(&mut Pushes, u64) -> T) -> Option<(T, bool)> {
+        let pushes = self.pushes.as_deref_mut()?;
+        let pending = pushes.is_pending();
+        let result = change(pushes, self.number);
+        let settled = pending && !pushes.is_pending() && self.task.status.state.is_terminal();
+        Some((result, settled))
+    }
+
+    fn register(
+        &mut self,
+        mut config: TaskPushNotificationConfig,
+        cursor: u64,
+        terms: Terms<'_>,
+    ) -> Arc<TaskPushNotificationConfig> {
+        let id = config.id.get_or_insert_with(PushConfigId::generate).clone();
+        let fresh = || Box::new(Pushes::new(terms.scope.clone(), self.task.id.clone(), terms.outbox.clone()));
+        let config = Arc::new(config);
+        self.pushes.get_or_insert_with(fresh).put(config.clone(), id, cursor, self.number);
+        config
+    }
+
+    fn check_push(&self, config: &TaskPushNotificationConfig, limits: &TaskLimits) -> Result<(), StoreError> {
+        let count = self.pushes.as_deref().map_or(1, |pushes| pushes.count_with(config.id.as_ref()));
+        check_count(&self.task.id, count, limits)
     }
 
     /// Keeps only the fold.
@@ -98,6 +162,9 @@ impl Journal {
                 return Err(StoreError::Transition { id: id.clone(), from: state, to: next });
             }
             state = next;
+        }
+        if let Some(config) = &batch.push {
+            self.check_push(config, limits)?;
         }
         // What ends a task always fits: a task that is full must still be able to say so.
         if batch.ends() && batch.len() == 1 + usize::from(batch.creates()) {

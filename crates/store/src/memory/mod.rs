@@ -6,21 +6,27 @@
 
 mod admission;
 mod journal;
+mod outbox;
+mod push;
+mod recovery;
+mod registration;
 mod retention;
 mod table;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chancery_protocol::{TaskId, Timestamp};
+use chancery_protocol::{Task, TaskId, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
+use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
 use admission::Admissions;
-use journal::Journal;
+use journal::{Journal, Terms};
+use outbox::Outbox;
 use retention::{Ended, EndedTasks};
 use table::Table;
 
@@ -28,9 +34,11 @@ use table::Table;
 #[derive(Debug)]
 pub struct MemoryStore {
     limits: StoreLimits,
+    clock: Clock,
     scopes: RwLock<HashMap<Scope, Arc<ScopeTasks>, RandomState>>,
     ended: Mutex<EndedTasks>,
     admissions: Mutex<Admissions>,
+    outbox: Arc<Outbox>,
 }
 
 /// The tasks of one scope.
@@ -39,7 +47,23 @@ type ScopeTasks = Mutex<Table>;
 impl MemoryStore {
     /// An empty store.
     pub fn new(limits: StoreLimits) -> Self {
-        Self { limits, scopes: RwLock::default(), ended: Mutex::default(), admissions: Mutex::default() }
+        Self::with_clock(limits, Clock::system())
+    }
+
+    /// An empty store that goes by this clock.
+    pub fn with_clock(limits: StoreLimits, clock: Clock) -> Self {
+        Self {
+            limits,
+            scopes: RwLock::default(),
+            ended: Mutex::default(),
+            admissions: Mutex::default(),
+            outbox: Arc::new(Outbox::new(clock.clone())),
+            clock,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn append(
@@ -55,7 +79,7 @@ impl MemoryStore {
             return Err(StoreError::Duplicate { task });
         }
         let appended = self.commit(scope, id, batch)?;
-        admissions.insert(scope.clone(), admission, id.clone(), Timestamp::now(), &self.limits.retention);
+        admissions.insert(scope.clone(), admission, id.clone(), self.clock.now(), &self.limits.retention);
         Ok(appended)
     }
 
@@ -96,17 +120,29 @@ impl MemoryStore {
 
     fn commit(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
         let events = if batch.is_whole_life() { Vec::new() } else { batch.encode()? };
+        let terms = self.terms(scope);
         if batch.changes().iter().all(|change| change.state().is_none()) {
-            return self.journal(scope, id)?.lock().append(batch, events, &self.limits.task);
+            return self.journal(scope, id)?.lock().append(batch, events, terms);
         }
         let tasks = if batch.creates() { self.tasks_of(scope) } else { self.known_tasks_of(scope, id)? };
-        let appended = tasks.lock().append(id, batch, events, &self.limits.task)?;
-        if appended.task.status.state.is_terminal() {
-            let at = appended.task.status.timestamp.unwrap_or_else(Timestamp::now).as_millis();
-            self.ended.lock().push(Ended { at, tasks, id: id.clone() });
-            self.sweep_some(Timestamp::now());
+        let appended = tasks.lock().append(id, batch, events, terms)?;
+        // While there is something to deliver, it is kept: then `settled` does this.
+        if appended.task.status.state.is_terminal() && !appended.push {
+            self.ended(tasks, &appended.task);
         }
         Ok(appended)
+    }
+
+    /// From now on the time of the task runs out.
+    fn ended(&self, tasks: Arc<ScopeTasks>, task: &Task) {
+        let now = self.clock.now();
+        let at = task.status.timestamp.unwrap_or(now).as_millis();
+        self.ended.lock().push(Ended { at, tasks, id: task.id.clone() });
+        self.sweep_some(now);
+    }
+
+    fn terms<'a>(&'a self, scope: &'a Scope) -> Terms<'a> {
+        Terms { scope, limits: &self.limits.task, outbox: &self.outbox }
     }
 
     /// Compacts and forgets a few tasks. Each task that ends pays for the ones that are due, so memory stays

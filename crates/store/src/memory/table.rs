@@ -9,9 +9,8 @@ use chancery_protocol::{ContextId, Event, Task, TaskId, TaskState, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
-use super::journal::Journal;
+use super::journal::{Journal, Terms};
 use crate::error::StoreError;
-use crate::limits::TaskLimits;
 use crate::record::{Appended, Batch, ListQuery, Page, PageToken};
 
 #[derive(Debug, Default)]
@@ -44,20 +43,20 @@ impl Table {
         id: &TaskId,
         batch: Batch,
         events: Vec<Event>,
-        limits: &TaskLimits,
+        terms: Terms<'_>,
     ) -> Result<Appended, StoreError> {
         let creates = batch.creates();
         let appended = match self.tasks.entry(id.clone()) {
             Entry::Occupied(journal) => {
                 let mut journal = journal.get().lock();
                 let before = place(journal.task());
-                let appended = journal.append(batch, events, limits)?;
+                let appended = journal.append(batch, events, terms)?;
                 self.order.remove(&before);
                 appended
             }
             Entry::Vacant(place) if creates => {
                 let mut journal = Journal::new(id);
-                let appended = journal.append(batch, events, limits)?;
+                let appended = journal.append(batch, events, terms)?;
                 place.insert(Arc::new(Mutex::new(journal)));
                 appended
             }
@@ -88,6 +87,13 @@ impl Table {
             next: tokens.last().filter(|_| more).map(|token| (*token).clone()),
             total,
         }
+    }
+
+    /// The tasks that somebody is at work on.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (&TaskId, Option<&ContextId>)> {
+        let at_work = |row: &Row| matches!(row.state, TaskState::Submitted | TaskState::Working);
+        let rows = self.order.iter().filter(move |(_, row)| at_work(row));
+        rows.map(|(token, row)| (&token.id, row.context_id.as_ref()))
     }
 
     pub(super) fn compact(&mut self, id: &TaskId) {

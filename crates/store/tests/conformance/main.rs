@@ -12,6 +12,9 @@ mod journal;
 mod limits;
 mod list;
 mod list_pages;
+mod outbox;
+mod push_configs;
+mod recovery;
 mod retention;
 mod scopes;
 mod support;
@@ -59,6 +62,20 @@ macro_rules! store_suite {
                 a_key_is_used_once, keys_belong_to_a_scope, what_fails_uses_no_key,
                 keys_are_forgotten_in_time, the_cap_forgets_the_oldest_key, one_of_many_commits,
             }
+            checks! { push_configs => open:
+                configurations_come_and_go, an_id_is_used_once_and_replaces, too_many_are_refused,
+                unknown_tasks_and_configurations_are_told_apart, other_scopes_have_no_part_in_them,
+            }
+            checks! { outbox => open:
+                a_put_gets_what_comes_later, one_that_rides_in_a_batch_gets_all_of_it,
+                a_refused_batch_registers_nothing, a_whole_life_keeps_its_events_for_the_receiver,
+                outcomes_move_the_cursor, what_is_postponed_comes_back_in_time,
+                places_are_in_order_and_pages_join, what_is_new_comes_after_what_was_seen,
+                an_overtaken_outcome_changes_nothing, a_replaced_configuration_keeps_its_place_in_the_journal,
+                what_is_pending_is_neither_compacted_nor_forgotten, what_is_deleted_holds_nothing_back,
+                no_event_is_lost_among_threads,
+            }
+            checks! { recovery => open: only_tasks_at_work_are_unfinished, unfinished_pages_join, }
             checks! { concurrency => store(open):
                 chunks_from_many_threads, one_end_wins, nothing_slips_in_after_the_end, one_creation_wins,
             }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Barrier};
 
 use chancery_protocol::{
     Artifact, ContextId, Event, Json, JsonObject, Message, Part, StreamResponse, Task,
-    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, Timestamp,
+    TaskArtifactUpdateEvent, TaskId, TaskPushNotificationConfig, TaskState, TaskStatus,
+    TaskStatusUpdateEvent, Timestamp,
 };
 use chancery_store::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, Store};
 use chancery_store::{StoreError, StoreLimits};
@@ -136,6 +137,12 @@ impl Draft {
         self
     }
 
+    /// With a push notification configuration.
+    pub(crate) fn push(mut self, config: &str) -> Self {
+        self.batch.push = Some(Box::new(push_config(config)));
+        self
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.batch.bytes()
     }
@@ -166,6 +173,18 @@ impl Draft {
 
 pub(crate) fn admission(key: &str, body: u8) -> Admission {
     Admission { key: key.to_owned(), digest: [body; 32] }
+}
+
+/// A configuration whose URL ends in its id.
+pub(crate) fn push_config(id: &str) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        tenant: String::new(),
+        id: Some(id.into()),
+        task_id: Some("t".into()),
+        url: format!("https://receiver.example/{id}"),
+        token: "token".to_owned(),
+        authentication: None,
+    }
 }
 
 pub(crate) async fn snapshot(store: &Store, id: &str) -> Snapshot {

@@ -1,0 +1,158 @@
+//! Push notification configurations, and what is still to be delivered to them.
+//!
+//! The events are in the journal, so the outbox keeps none: only a cursor for each configuration, the number of
+//! the last event that it is done with. A configuration is pending while its cursor is behind its task. That
+//! follows from what one commit wrote together with the event, so no event can be lost between the two.
+//!
+//! * A configuration that is put gets later events only; one that comes in a [`Batch`](crate::Batch) gets the
+//!   events of that batch, too.
+//! * One that takes the place of another with its id takes over the cursor, and begins with no attempts.
+//! * What is pending has a time from when it is due: when it became pending, or until when it was postponed.
+//!   The store sets that time by its own clock as it commits, never to one that has passed; so whoever goes
+//!   through the outbox in this order finds what is new behind what it has seen.
+//! * While anything of a task is pending, the task is neither compacted nor forgotten.
+
+use std::sync::Arc;
+
+use chancery_protocol::{PushConfigId, TaskId, TaskPushNotificationConfig, Timestamp};
+
+use crate::error::StoreError;
+use crate::record::Scope;
+use crate::{Store, limits};
+
+/// A configuration that is behind its task: the events after its cursor are to be posted to it, in order.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Whose task it is.
+    pub scope: Scope,
+    /// The task.
+    pub task: TaskId,
+    /// Where to.
+    pub config: Arc<TaskPushNotificationConfig>,
+    /// The number of the last event that is done with.
+    pub cursor: u64,
+    /// How many times in a row it has failed.
+    pub attempts: u32,
+    /// Its place in the order.
+    pub place: OutboxPlace,
+}
+
+/// A place in the order of what is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OutboxPlace {
+    /// From when it is due.
+    pub due: Timestamp,
+    /// Tells apart those that are due at the same time.
+    pub row: u64,
+}
+
+impl Store {
+    /// Registers a configuration with a task, in place of the one with the same id if there is one. It gets
+    /// the events that come later. Gives it back as it is kept: with an id, if it had none.
+    pub async fn put_push_config(
+        &self,
+        scope: &Scope,
+        task: &TaskId,
+        config: TaskPushNotificationConfig,
+    ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
+        match self {
+            Self::Memory(store) => store.put_push_config(scope, task, config),
+        }
+    }
+
+    /// One configuration of a task.
+    pub async fn push_config(
+        &self,
+        scope: &Scope,
+        task: &TaskId,
+        id: &PushConfigId,
+    ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
+        match self {
+            Self::Memory(store) => store.push_config(scope, task, id),
+        }
+    }
+
+    /// All configurations of a task, in the order in which their ids were first put.
+    pub async fn push_configs(
+        &self,
+        scope: &Scope,
+        task: &TaskId,
+    ) -> Result<Vec<Arc<TaskPushNotificationConfig>>, StoreError> {
+        match self {
+            Self::Memory(store) => store.push_configs(scope, task),
+        }
+    }
+
+    /// Deletes a configuration; what was pending for it is not delivered any more.
+    pub async fn delete_push_config(
+        &self,
+        scope: &Scope,
+        task: &TaskId,
+        id: &PushConfigId,
+    ) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(store) => store.delete_push_config(scope, task, id),
+        }
+    }
+
+    /// What is pending and due, in order: after a place, and at most so many.
+    pub async fn deliveries(
+        &self,
+        after: Option<OutboxPlace>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.deliveries(after, now, limit)),
+        }
+    }
+
+    /// When the next one is due of those that are not due yet.
+    pub async fn next_delivery_at(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.next_delivery_at(now)),
+        }
+    }
+
+    /// All events up to a number have been delivered: the cursor moves there, and no attempt has failed. What
+    /// is pending after it is due at once.
+    ///
+    /// This, [`postpone`](Self::postpone) and [`give_up`](Self::give_up) change something only if configuration
+    /// and cursor still are those of the delivery, and say whether they did: the outcome of a delivery that
+    /// has been overtaken means nothing to the configuration that is there now.
+    pub async fn delivered(&self, delivery: &Delivery, number: u64) -> Result<bool, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.delivered(delivery, number)),
+        }
+    }
+
+    /// It has failed so many times in a row, and is due again at a time.
+    pub async fn postpone(
+        &self,
+        delivery: &Delivery,
+        attempts: u32,
+        not_before: Timestamp,
+    ) -> Result<bool, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.postpone(delivery, attempts, not_before)),
+        }
+    }
+
+    /// All events up to a number will not be delivered. To the store that is the same as delivered; they are
+    /// two operations so that a store may keep what was lost.
+    pub async fn give_up(&self, delivery: &Delivery, number: u64) -> Result<bool, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.delivered(delivery, number)),
+        }
+    }
+}
+
+/// The refusal of one configuration too many.
+pub(crate) fn check_count(
+    task: &TaskId,
+    count: usize,
+    limits: &limits::TaskLimits,
+) -> Result<(), StoreError> {
+    let limit = limits.push_configs;
+    if count > limit { Err(StoreError::TooManyPushConfigs { task: task.clone(), limit }) } else { Ok(()) }
+}
