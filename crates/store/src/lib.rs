@@ -13,10 +13,12 @@
 //! | `clock` | the time, which never goes back |
 //! | `outbox` | push notification configurations, and what is still to be delivered to them |
 //! | `recovery` | tasks that were cut short |
+//! | `fold` | which batch a task takes, and what it makes of the task |
 //! | `memory/` | the store that lives in this process |
 
 mod clock;
 mod error;
+mod fold;
 mod limits;
 mod memory;
 mod outbox;

@@ -197,17 +197,27 @@ impl Batch {
 
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.
     pub(crate) fn encode(&self) -> Result<Vec<Event>, StoreError> {
+        let (json, ends) = self.encode_joined()?;
+        Ok(split(&json, &ends))
+    }
+
+    /// The events written one after the other, and where each ends.
+    pub(crate) fn encode_joined(&self) -> Result<(bytes::Bytes, Vec<usize>), StoreError> {
         let mut json = Vec::with_capacity(self.bytes + 256 * self.changes.len());
         let mut ends = Vec::with_capacity(self.changes.len());
         for change in &self.changes {
             write_json(&mut json, &change.wire())?;
             ends.push(json.len());
         }
-        let json = bytes::Bytes::from(json.into_boxed_slice());
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        let events = (1..).zip(starts.zip(ends.iter()));
-        Ok(events.map(|(number, (start, end))| Event { number, json: json.slice(start..*end) }).collect())
+        Ok((bytes::Bytes::from(json.into_boxed_slice()), ends))
     }
+}
+
+/// Events that share the bytes they were written to, numbered from 1.
+pub(crate) fn split(json: &bytes::Bytes, ends: &[usize]) -> Vec<Event> {
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let events = (1..).zip(starts.zip(ends.iter()));
+    events.map(|(number, (start, end))| Event { number, json: json.slice(start..*end) }).collect()
 }
 
 // === impl Change ===

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{
-    ArtifactId, Event, Json, PushConfigId, Task, TaskId, TaskPushNotificationConfig, TaskState, TaskStatus,
-};
+use chancery_protocol::{ArtifactId, Event, Json, PushConfigId, Task, TaskId, TaskPushNotificationConfig};
 
 use super::outbox::Outbox;
 use super::push::Pushes;
 use crate::error::StoreError;
+use crate::fold::{Standing, fold_all, has_artifact, nothing};
 use crate::limits::TaskLimits;
 use crate::outbox::check_count;
-use crate::record::{Appended, Batch, Change, Read, Scope, Snapshot};
+use crate::record::{Appended, Batch, Read, Scope, Snapshot};
 
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -37,16 +36,8 @@ pub(super) struct Terms<'a> {
 impl Journal {
     /// A journal without events. The first batch creates the task.
     pub(super) fn new(id: &TaskId) -> Self {
-        let status = TaskStatus { state: TaskState::Unspecified, message: None, timestamp: None };
-        let nothing = Task {
-            id: id.clone(),
-            context_id: None,
-            status,
-            artifacts: Vec::new(),
-            history: Vec::new(),
-            metadata: None,
-        };
-        Self { task: Arc::new(nothing), events: Vec::new(), number: 0, bytes: 0, state: None, pushes: None }
+        let task = Arc::new(nothing(id));
+        Self { task, events: Vec::new(), number: 0, bytes: 0, state: None, pushes: None }
     }
 
     /// Commits a batch. Its events are encoded before any lock is taken, and numbered here.
@@ -56,7 +47,10 @@ impl Journal {
         mut events: Vec<Event>,
         terms: Terms<'_>,
     ) -> Result<Appended, StoreError> {
-        self.check(&batch, terms.limits)?;
+        self.standing().check(&batch, terms.limits)?;
+        if let Some(config) = &batch.push {
+            self.check_push(config, terms.limits)?;
+        }
         let before = self.number;
         for event in &mut events {
             event.number += self.number;
@@ -73,11 +67,8 @@ impl Journal {
             pushes.is_pending()
         });
         let task = Arc::make_mut(&mut self.task);
-        for change in batch.into_changes() {
-            fold(task, change);
-        }
+        fold_all(task, batch.into_changes());
         if task.status.state.is_terminal() {
-            shrink(task);
             self.events.shrink_to_fit();
         }
         Ok(Appended { events, number: self.number, task: self.task.clone(), push })
@@ -149,76 +140,15 @@ impl Journal {
         self.bytes = 0;
     }
 
-    /// Everything that could refuse the batch, before anything is changed.
-    fn check(&self, batch: &Batch, limits: &TaskLimits) -> Result<(), StoreError> {
-        let id = &self.task.id;
-        let mut state = self.task.status.state;
-        for (index, change) in batch.changes().iter().enumerate() {
-            if matches!(change, Change::Created(_)) && (self.number > 0 || index > 0) {
-                return Err(StoreError::Exists { id: id.clone() });
-            }
-            let next = change.state().unwrap_or(state);
-            if state.is_terminal() || !state.may_become(next) && next != state {
-                return Err(StoreError::Transition { id: id.clone(), from: state, to: next });
-            }
-            state = next;
+    fn standing(&self) -> Standing<'_, impl Fn(&ArtifactId) -> bool> {
+        Standing {
+            id: &self.task.id,
+            state: self.task.status.state,
+            number: self.number,
+            events: self.events.len(),
+            bytes: self.bytes,
+            artifacts: self.task.artifacts.len(),
+            has_artifact: |id: &ArtifactId| has_artifact(&self.task.artifacts, id),
         }
-        if let Some(config) = &batch.push {
-            self.check_push(config, limits)?;
-        }
-        // What ends a task always fits: a task that is full must still be able to say so.
-        if batch.ends() && batch.len() == 1 + usize::from(batch.creates()) {
-            return Ok(());
-        }
-        let full = |what, limit| Err(StoreError::TaskFull { id: id.clone(), what, limit });
-        if self.events.len() + batch.len() > limits.events {
-            return full("events", limits.events);
-        }
-        if self.artifacts_with(batch) > limits.artifacts {
-            return full("artifacts", limits.artifacts);
-        }
-        if self.bytes + batch.bytes() > limits.bytes {
-            return full("bytes", limits.bytes);
-        }
-        Ok(())
-    }
-
-    /// How many artifacts the task would have. Appending to one that is not there makes one, too.
-    fn artifacts_with(&self, batch: &Batch) -> usize {
-        let mut known = &self.task.artifacts;
-        let mut fresh: Vec<&ArtifactId> = Vec::new();
-        for change in batch.changes() {
-            match change {
-                Change::Created(task) => known = &task.artifacts,
-                Change::Status(..) => {}
-                Change::Artifact(update) => {
-                    let id = &update.artifact.artifact_id;
-                    if !known.iter().rev().any(|a| a.artifact_id == *id) && !fresh.contains(&id) {
-                        fresh.push(id);
-                    }
-                }
-            }
-        }
-        known.len() + fresh.len()
-    }
-}
-
-fn fold(task: &mut Task, change: Change) {
-    match change {
-        Change::Created(created) => *task = *created,
-        Change::Status(update, received) => {
-            task.apply_status(update.status, update.metadata.as_ref());
-            task.history.extend(received.map(|message| *message));
-        }
-        Change::Artifact(update) => task.apply_artifact(update.artifact, update.append),
-    }
-}
-
-/// A task that has ended grows no more, so it keeps no room to grow.
-fn shrink(task: &mut Task) {
-    task.history.shrink_to_fit();
-    task.artifacts.shrink_to_fit();
-    for artifact in &mut task.artifacts {
-        artifact.parts.shrink_to_fit();
     }
 }
