@@ -291,8 +291,14 @@ impl Reply {
     /// Appends the answer's JSON: JSON-RPC's `result` and the body of HTTP+JSON. Streams have none.
     pub fn write_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
+            Self::Sent(SendMessageResponse::Task(task)) => {
+                out.extend_from_slice(br#"{"task":"#);
+                task.write_json(out)?;
+                out.push(b'}');
+                Ok(())
+            }
             Self::Sent(sent) => write(out, sent),
-            Self::Task(task) => write(out, task),
+            Self::Task(task) => task.write_json(out),
             Self::Tasks(page) => write(out, page),
             Self::PushConfig(config) => write(out, config),
             Self::PushConfigs(configs) => write(out, configs),

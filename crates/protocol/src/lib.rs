@@ -8,6 +8,7 @@
 //! | `error`, `denied` | failures and refusals, and the table of how they look on every binding |
 //! | `call` | [`Call`], [`Reply`] and the central trait, [`Endpoint`] |
 //! | `task`, `message`, `event`, `push`, `request`, `card`, `security` | the messages of the protocol |
+//! | `kept` | a task that many share, kept as JSON once it has ended |
 //! | `validate`, `decode` | what a request must hold, and how mistakes are explained |
 //! | `jsonrpc`, `one_pass`, `version` | the JSON-RPC envelope, read fast; version and extension negotiation |
 //! | `json`, `id`, `time` | user JSON kept token for token; ids; timestamps |
@@ -24,6 +25,7 @@ mod field;
 mod id;
 mod json;
 pub mod jsonrpc;
+mod kept;
 mod message;
 mod one_pass;
 mod operation;
@@ -44,6 +46,7 @@ pub use error::*;
 pub use event::*;
 pub use id::{ArtifactId, ContextId, MessageId, PushConfigId, TaskId};
 pub use json::{Json, JsonError, JsonObject, MAX_DEPTH};
+pub use kept::KeptTask;
 pub use message::*;
 pub use operation::*;
 pub use push::*;

@@ -4,14 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::de::{Deserializer, Visitor};
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::{Error as _, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::field::{is_default, object, objects, optional_object};
 use crate::id::{ContextId, TaskId, empty_as_none};
 use crate::json::JsonObject;
+use crate::kept::KeptTask;
 use crate::message::{Artifact, Message};
 use crate::time::Timestamp;
+use crate::write::write_json;
 
 /// Where a task stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -78,7 +81,7 @@ pub struct Task {
 #[derive(Clone, Debug)]
 pub struct TaskView {
     /// The task itself.
-    pub task: Arc<Task>,
+    pub task: KeptTask,
     /// At most this many of the most recent messages; `None` shows all.
     pub history_length: Option<usize>,
     /// What happens to `artifacts`.
@@ -225,36 +228,34 @@ impl Task {
 
 impl TaskView {
     /// The whole task.
-    pub fn whole(task: Arc<Task>) -> Self {
-        Self { task, history_length: None, artifacts: Artifacts::Shown }
-    }
-
-    /// The most recent messages, as many as were asked for.
-    pub fn history(&self) -> &[Message] {
-        let history = self.task.history.as_slice();
-        match self.history_length {
-            Some(length) => &history[history.len().saturating_sub(length)..],
-            None => history,
-        }
+    pub fn whole(task: impl Into<KeptTask>) -> Self {
+        Self { task: task.into(), history_length: None, artifacts: Artifacts::Shown }
     }
 
     /// A task of one's own with just what is shown.
-    pub fn into_task(self) -> Task {
-        let history = self.history_length.map(|_| self.history().to_vec());
-        let mut task = Arc::unwrap_or_clone(self.task);
-        if let Some(history) = history {
-            task.history = history;
+    pub fn into_task(self) -> Result<Task, Error> {
+        let mut task = Arc::unwrap_or_clone(self.task.value()?);
+        if let Some(length) = self.history_length {
+            task.history.drain(..task.history.len().saturating_sub(length));
         }
         if self.artifacts == Artifacts::Hidden {
             task.artifacts = Vec::new();
         }
-        task
+        Ok(task)
+    }
+
+    /// Appends the JSON of what is shown.
+    pub fn write_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self { task, history_length: None, artifacts: Artifacts::Shown } => task.write_json(out),
+            _ => write_json(out, self).map_err(Error::internal),
+        }
     }
 }
 
 impl Serialize for TaskView {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let task = &*self.task;
+        let task = self.task.value().map_err(S::Error::custom)?;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &task.id)?;
         if let Some(context_id) = &task.context_id {
@@ -264,9 +265,9 @@ impl Serialize for TaskView {
         if self.artifacts == Artifacts::Shown && !task.artifacts.is_empty() {
             map.serialize_entry("artifacts", &task.artifacts)?;
         }
-        let history = self.history();
-        if !history.is_empty() {
-            map.serialize_entry("history", history)?;
+        let hidden = self.history_length.map_or(0, |length| task.history.len().saturating_sub(length));
+        if task.history.len() > hidden {
+            map.serialize_entry("history", &task.history[hidden..])?;
         }
         if let Some(metadata) = &task.metadata {
             map.serialize_entry("metadata", metadata)?;
@@ -333,10 +334,13 @@ mod tests {
         task.history.push(Message::agent("again"));
         task.apply_artifact(Artifact::new("a", vec![Part::text("x")]), false);
         let mut view = TaskView::whole(Arc::new(task));
-        assert_eq!(serde_json::to_string(&view).unwrap(), serde_json::to_string(&*view.task).unwrap());
+        assert_eq!(
+            serde_json::to_string(&view).unwrap(),
+            serde_json::to_string(&*view.task.value().unwrap()).unwrap()
+        );
         view.history_length = Some(1);
         view.artifacts = Artifacts::Hidden;
-        let shown = view.clone().into_task();
+        let shown = view.clone().into_task().unwrap();
         assert_eq!(serde_json::to_string(&view).unwrap(), serde_json::to_string(&shown).unwrap());
         assert_eq!(shown.history.len(), 1);
         assert!(shown.artifacts.is_empty());

@@ -3,11 +3,10 @@
 mod strategies;
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use chancery_protocol::{
-    Artifacts, Json, JsonObject, ListTasksResponse, Part, Role, SendMessageResponse, TaskState, TaskView,
-    Timestamp, decode_params,
+    Artifacts, Json, JsonObject, KeptTask, ListTasksResponse, Part, Role, SendMessageResponse, TaskState,
+    TaskView, Timestamp, decode_params,
 };
 use proptest::option::of;
 use proptest::prelude::*;
@@ -351,8 +350,9 @@ fn a_repeated_key_reads_the_same_in_every_way() {
 
 fn view() -> impl Strategy<Value = TaskView> {
     let artifacts = select(&[Artifacts::Shown, Artifacts::Hidden][..]);
-    (model::task(), of(0usize..4), artifacts).prop_map(|(task, history_length, artifacts)| TaskView {
-        task: Arc::new(task),
+    let parts = (model::task(), of(0usize..4), artifacts, any::<bool>());
+    parts.prop_map(|(task, history_length, artifacts, ended)| TaskView {
+        task: if ended { KeptTask::ended(&task).unwrap() } else { task.into() },
         history_length,
         artifacts,
     })
@@ -363,10 +363,13 @@ proptest! {
 
     #[test]
     fn a_view_is_written_as_the_task_it_shows(view in view()) {
-        let task = view.clone().into_task();
+        let task = view.clone().into_task().unwrap();
         prop_assert_eq!(write(&view), write(&task));
+        let mut answer = Vec::new();
+        view.write_json(&mut answer).unwrap();
+        prop_assert_eq!(String::from_utf8(answer).unwrap(), write(&task));
         prop_assert!(task.history.len() <= view.history_length.unwrap_or(usize::MAX));
-        prop_assert!(view.task.history.ends_with(&task.history));
+        prop_assert!(view.task.value().unwrap().history.ends_with(&task.history));
         if view.artifacts == Artifacts::Hidden {
             let Tree::Message(fields) = Tree::parse(&write(&view)) else { panic!("{view:?}") };
             prop_assert!(fields.iter().all(|(name, _)| name != "artifacts"));
@@ -375,7 +378,7 @@ proptest! {
 
     #[test]
     fn answers_with_views_are_read_as_answers_with_tasks(view in view(), total_size in any::<i32>()) {
-        let task = view.clone().into_task();
+        let task = view.clone().into_task().unwrap();
         let sent = write(&SendMessageResponse::Task(view.clone()));
         prop_assert_eq!(read(&sent), Ok(SendMessageResponse::Task(task.clone())));
 

@@ -219,7 +219,7 @@ fn a_json_rpc_request_and_its_answer() {
     );
     let mut answer = Vec::new();
     jsonrpc::write_result_head(&mut answer, &envelope.id);
-    let sent = SendMessageResponse::Task(TaskView::whole(task.into()));
+    let sent = SendMessageResponse::Task(TaskView::whole(task));
     Reply::Sent(sent).write_json(&mut answer).unwrap();
     answer.push(b'}');
     assert_eq!(
@@ -272,7 +272,7 @@ fn an_event_is_read_back_from_its_bytes() {
 fn the_other_answers() {
     let task = r#"{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_CANCELED"}}"#;
     let mut page = Vec::new();
-    let tasks = vec![TaskView::whole(read::<Task>(task).into())];
+    let tasks = vec![TaskView::whole(read::<Task>(task))];
     let answer = TaskPage { tasks, next_page_token: String::new(), page_size: 50, total_size: 1 };
     Reply::Tasks(answer).write_json(&mut page).unwrap();
     let expected = format!(r#"{{"tasks":[{task}],"nextPageToken":"","pageSize":50,"totalSize":1}}"#);

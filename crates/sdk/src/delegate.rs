@@ -38,7 +38,7 @@ impl Turn {
         let sent = agent.send_message(Call { request, context: context.clone() }).await?;
         let id = match sent {
             SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
-            SendMessageResponse::Task(view) => view.task.id.clone(),
+            SendMessageResponse::Task(view) => view.into_task()?.id,
         };
         let mut delegated = Delegated { agent: agent.clone(), context, id: Some(id.clone()) };
         let task = delegated.settled(&id).await?;
@@ -98,7 +98,7 @@ impl<E: Endpoint + Clone> Delegated<E> {
     async fn get(&self, id: &TaskId) -> Result<Task, Error> {
         let request = GetTaskRequest { tenant: String::new(), id: id.clone(), history_length: None };
         let found = self.agent.get_task(Call { request, context: self.context.clone() }).await?;
-        Ok(found.into_task())
+        found.into_task()
     }
 }
 

@@ -227,11 +227,12 @@ async fn a_queued_message_is_refused_when_its_task_is_canceled() {
     let begun = json!({"message": message("go"), "configuration": {"returnImmediately": true}});
     let begun = runtime.send_message(call("ann", &begun)).await.expect("a task");
     let SendMessageResponse::Task(begun) = begun else { panic!("no task") };
+    let begun = begun.into_task().expect("a whole task");
     until("the turn to begin", || async { runs.get() == 1 }).await;
-    let next = json!({"message": follow_up(begun.task.id.as_str(), "next")});
+    let next = json!({"message": follow_up(begun.id.as_str(), "next")});
     let mut queued = Box::pin(runtime.send_message(call("ann", &next)));
     assert!((&mut queued).now_or_never().is_none(), "it waits");
-    runtime.cancel_task(call("ann", &json!({"id": begun.task.id}))).await.expect("canceled");
+    runtime.cancel_task(call("ann", &json!({"id": begun.id}))).await.expect("canceled");
     let refused = within("the queued message", queued).await.expect_err("refused");
     assert_eq!(refused.code(), ErrorCode::UnsupportedOperation);
     assert!(refused.message().contains("has ended"), "{refused}");

@@ -65,7 +65,7 @@ async fn the_outcome_of_the_other_task_comes_back() {
     assert_eq!(answer(&child, "sign in").await, "TASK_STATE_AUTH_REQUIRED -");
     assert_eq!(answer(&child, "fail").await, "TASK_STATE_FAILED -");
     // A task that has come to its end, or waits for somebody, is left as it is.
-    let states: Vec<_> = tasks(&child).await.tasks.iter().map(|view| view.task.status.state).collect();
+    let states: Vec<_> = tasks(&child).await.tasks.iter().map(|view| view.task.state()).collect();
     assert!(states.len() == 5 && !states.contains(&TaskState::Canceled), "{states:?}");
 }
 
@@ -112,7 +112,7 @@ async fn canceling_the_one_task_cancels_the_other() {
             assert_eq!(state(&client.cancel(&task).await.task()), CANCELED);
             until("the other turn to be stopped", || async { stopped.get() == 1 }).await;
             let page = tasks(&child).await;
-            assert_eq!((page.total_size, page.tasks[0].task.status.state), (1, TaskState::Canceled));
+            assert_eq!((page.total_size, page.tasks[0].task.state()), (1, TaskState::Canceled));
         }
     }
 }
@@ -133,7 +133,7 @@ async fn a_turn_that_gives_up_waiting_cancels_the_other_task() {
     let task = serve(spec).await.rest().by("r", "ann").say("go").await;
     assert_eq!(text(&task["artifacts"][0]), "gave up");
     until("the other turn to be stopped", || async { stopped.get() == 1 }).await;
-    assert_eq!(tasks(&child).await.tasks[0].task.status.state, TaskState::Canceled);
+    assert_eq!(tasks(&child).await.tasks[0].task.state(), TaskState::Canceled);
 }
 
 #[tokio::test]
@@ -167,6 +167,6 @@ async fn a_turn_past_its_deadline_takes_the_other_along() {
     let task = site.rest().by("r", "ann").say("go").await;
     assert_eq!(state(&task), FAILED);
     until("the other turn to be stopped", || async { stopped.get() == 1 }).await;
-    until("the other task to end", || async { tasks(&child).await.tasks[0].task.status.state.is_terminal() })
+    until("the other task to end", || async { tasks(&child).await.tasks[0].task.state().is_terminal() })
         .await;
 }

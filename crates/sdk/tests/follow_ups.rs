@@ -274,7 +274,7 @@ async fn authentication_parks_the_task_until_the_next_message() {
 
 fn task_of(answer: Result<SendMessageResponse<TaskView>, Error>) -> Arc<Task> {
     match answer.expect("an answer") {
-        SendMessageResponse::Task(view) => view.task,
+        SendMessageResponse::Task(view) => view.task.value().expect("a whole task"),
         SendMessageResponse::Message(message) => panic!("a message: {message:?}"),
     }
 }
@@ -307,7 +307,12 @@ async fn authentication_out_of_band_resumes_the_task() {
         last = String::from_utf8(event.expect("no error").json.to_vec()).expect("a text");
     }
     assert!(last.contains(COMPLETED), "{last}");
-    let done = runtime.get_task(call("ann", &json!({"id": task}))).await.expect("a task").task;
+    let done = runtime
+        .get_task(call("ann", &json!({"id": task})))
+        .await
+        .expect("a task")
+        .into_task()
+        .expect("a whole task");
     assert_eq!((done.status.state, runs.get()), (TaskState::Completed, 2));
     // The turn was given the message that waits, which is in the history once.
     assert_eq!(done.artifacts[0].parts[0].as_text(), Some("run 2: secret"));
@@ -326,7 +331,7 @@ async fn resuming_twice_runs_once() {
     one.expect("resumed");
     assert!(two.map_or_else(|error| error.code() == ErrorCode::UnsupportedOperation, |()| true));
     let get = || async { runtime.get_task(call("ann", &json!({"id": waiting.id}))).await.expect("a task") };
-    until("the end", || async { get().await.task.status.state == TaskState::Completed }).await;
+    until("the end", || async { get().await.task.state() == TaskState::Completed }).await;
     assert_eq!(runs.get(), 2);
 }
 

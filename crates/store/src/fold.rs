@@ -23,6 +23,14 @@ pub(crate) struct Standing<'a, Has> {
     pub(crate) has_artifact: Has,
 }
 
+impl<'a> Standing<'a, fn(&ArtifactId) -> bool> {
+    /// A task that is not there yet.
+    pub(crate) fn of_nothing(id: &'a TaskId) -> Self {
+        let has_artifact = |_: &ArtifactId| false;
+        Self { id, state: TaskState::Unspecified, number: 0, events: 0, bytes: 0, artifacts: 0, has_artifact }
+    }
+}
+
 impl<Has: Fn(&ArtifactId) -> bool> Standing<'_, Has> {
     /// Everything that could refuse the batch, before anything is changed.
     pub(crate) fn check(&self, batch: &Batch, limits: &TaskLimits) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_protocol::{
-    Artifact, ContextId, Event, Json, Message, Part, Task, TaskArtifactUpdateEvent, TaskId,
+    Artifact, ContextId, Event, Json, KeptTask, Message, Part, Task, TaskArtifactUpdateEvent, TaskId,
     TaskPushNotificationConfig, TaskState, TaskStatusUpdateEvent, Timestamp, write_json,
 };
 use serde::Serialize;
@@ -75,7 +75,7 @@ pub struct Appended {
     /// The number of the last event.
     pub number: u64,
     /// The task with the batch folded in.
-    pub task: Arc<Task>,
+    pub task: KeptTask,
     /// Whether there is now something to deliver for this task: see [`Store::deliveries`](crate::Store::deliveries).
     pub push: bool,
 }
@@ -84,7 +84,7 @@ pub struct Appended {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The task.
-    pub task: Arc<Task>,
+    pub task: KeptTask,
     /// The number of the last event folded into it.
     pub number: u64,
     /// The agent's own state for this task.
@@ -119,7 +119,7 @@ pub struct ListQuery {
 #[derive(Debug)]
 pub struct Page {
     /// The tasks.
-    pub tasks: Vec<Arc<Task>>,
+    pub tasks: Vec<KeptTask>,
     /// Where the next page begins, if there is one.
     pub next: Option<PageToken>,
     /// How many tasks match, on all pages.
@@ -187,6 +187,17 @@ impl Batch {
 
     pub(crate) fn ends(&self) -> bool {
         self.changes.last().and_then(Change::state).is_some_and(TaskState::is_terminal)
+    }
+
+    /// The time of the last status in here. None if there is no status: that changes no place in any order.
+    pub(crate) fn status_time(&self) -> Option<Timestamp> {
+        let status = |change: &Change| match change {
+            Change::Created(task) => Some(task.status.timestamp),
+            Change::Status(update, _) => Some(update.status.timestamp),
+            Change::Artifact(_) => None,
+        };
+        let time = self.changes.iter().rev().find_map(status)?;
+        Some(time.unwrap_or_else(Timestamp::now))
     }
 
     /// Whether the task begins and ends in here and nobody is to be sent its events. Nobody can have seen it in

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use chancery_protocol::{BoxFuture, Error, ErrorCode, Message, Task, TaskState};
+use chancery_protocol::{BoxFuture, Error, ErrorCode, KeptTask, Message, TaskState};
 use chancery_store::{Batch, Scope, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
@@ -43,7 +43,7 @@ pub(super) struct Drive {
 #[derive(Debug)]
 pub(super) enum Done {
     /// The task as the turn left it.
-    Task(Arc<Task>),
+    Task(KeptTask),
     /// A direct answer, without a task.
     Message(Message),
 }
@@ -159,14 +159,14 @@ impl Drive {
     }
 
     /// Commits a batch and shows it to everyone who watches.
-    async fn commit(&mut self, batch: Batch, last: bool) -> Result<Arc<Task>, StoreError> {
+    async fn commit(&mut self, batch: Batch, last: bool) -> Result<KeptTask, StoreError> {
         // Whoever learns of the task from now on must find the one who works on it.
         if !last || self.opened.is_some() {
             self.enter();
         }
         let appended = self.core.store.append(&self.scope, self.sink.task_id(), batch).await?;
         self.committed = true;
-        let state = appended.task.status.state;
+        let state = appended.task.state();
         if let (Some(opened), Some(live)) = (self.opened.take(), &self.live) {
             // Whoever waited may have gone.
             let _ = opened.send(live.clone());
@@ -260,7 +260,7 @@ impl Drive {
         };
         match committed {
             Ok(task) => {
-                self.finish(task.status.state.is_terminal());
+                self.finish(task.is_over());
                 Ok(Done::Task(task))
             }
             Err(StoreError::Transition { .. }) => self.stopped().await,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     AgentCard, Artifacts, Call, CallContext, CancelTaskRequest, DEFAULT_PAGE_SIZE, Endpoint, Error,
-    ErrorCode, EventStream, GetExtendedAgentCardRequest, GetTaskRequest,
+    ErrorCode, EventStream, GetExtendedAgentCardRequest, GetTaskRequest, KeptTask,
     ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
     Principal, PushNotificationConfigRequest, RequestLimits, SendMessageRequest, SendMessageResponse,
     SubscribeToTaskRequest, TaskId, TaskPage, TaskPushNotificationConfig, TaskState, TaskStatus,
@@ -230,7 +230,7 @@ impl Core {
         let snapshot = self.snapshot(scope, id).await?;
         let status = TaskStatusUpdateEvent {
             task_id: id.clone(),
-            context_id: snapshot.task.context_id.clone().unwrap_or_else(|| "".into()),
+            context_id: snapshot.task.value()?.context_id.clone().unwrap_or_else(|| "".into()),
             status: TaskStatus::now(TaskState::Canceled, None),
             metadata: None,
         };
@@ -266,7 +266,7 @@ impl Core {
         // First the place to be woken, then the look: nothing comes between them unseen.
         let live = self.live.enter(&scope, id);
         let snapshot = self.snapshot(&scope, id).await?;
-        let over = snapshot.task.status.state.is_terminal();
+        let over = snapshot.task.is_over();
         let seen = call.context.last_event.filter(|seen| *seen <= snapshot.number);
         if over && call.context.last_event.is_none() {
             let text = "The task has ended; get it with GetTask";
@@ -283,7 +283,7 @@ impl Core {
     }
 }
 
-fn view(task: Arc<chancery_protocol::Task>, history_length: Option<i32>) -> TaskView {
+fn view(task: KeptTask, history_length: Option<i32>) -> TaskView {
     let history_length = history_length.and_then(|length| usize::try_from(length).ok());
     TaskView { history_length, ..TaskView::whole(task) }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chancery_protocol::{CallContext, Error, JsonObject, Message, SendMessageConfiguration, Task};
+use chancery_protocol::{CallContext, Error, JsonObject, KeptTask, Message, SendMessageConfiguration};
 use chancery_store::Admission;
 use tokio::sync::oneshot;
 
@@ -24,7 +24,7 @@ pub(super) struct Incoming {
 pub(super) struct Queued {
     pub(super) incoming: Box<Incoming>,
     pub(super) end: Arc<TurnEnd>,
-    pub(super) answer: oneshot::Sender<Result<Arc<Task>, Error>>,
+    pub(super) answer: oneshot::Sender<Result<KeptTask, Error>>,
 }
 
 /// Where the streams of one turn end, if that is before the task does.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use chancery_protocol::{
-    Call, Error, Event, EventStream, SendMessageRequest, SendMessageResponse, Task, TaskId, TaskState,
+    Call, Error, Event, EventStream, KeptTask, SendMessageRequest, SendMessageResponse, TaskId, TaskState,
     TaskView,
 };
 use chancery_store::Scope;
@@ -105,8 +105,8 @@ impl Core {
                 let end = Arc::new(TurnEnd::default());
                 live.end_with_question(end.clone());
                 let snapshot = self.snapshot(&scope, &id).await?;
-                live.catch_up(snapshot.number, snapshot.task.status.state.is_terminal());
-                if snapshot.task.status.state == TaskState::InputRequired {
+                live.catch_up(snapshot.number, snapshot.task.is_over());
+                if snapshot.task.state() == TaskState::InputRequired {
                     end.close_after(snapshot.number);
                 }
                 Ok(Box::pin(Subscription::after(store, live, 0, Some(end))))
@@ -115,14 +115,14 @@ impl Core {
     }
 
     /// The task when it has ended or waits for somebody.
-    async fn settled(&self, scope: &Scope, id: &TaskId) -> Result<Arc<Task>, Error> {
+    async fn settled(&self, scope: &Scope, id: &TaskId) -> Result<KeptTask, Error> {
         let live = self.live.enter(scope, id);
         let snapshot = self.snapshot(scope, id).await?;
-        live.catch_up(snapshot.number, snapshot.task.status.state.is_terminal());
+        live.catch_up(snapshot.number, snapshot.task.is_over());
         let mut events = Subscription::after(self.store.clone(), live, snapshot.number, None);
         loop {
             let task = self.snapshot(scope, id).await?.task;
-            let state = task.status.state;
+            let state = task.state();
             if state.is_terminal() || state.is_interrupted() {
                 return Ok(task);
             }
@@ -138,7 +138,7 @@ impl Core {
         end: Arc<TurnEnd>,
     ) -> Result<EventStream, Error> {
         let snapshot = self.snapshot(scope, live.task_id()).await?;
-        live.catch_up(snapshot.number, snapshot.task.status.state.is_terminal());
+        live.catch_up(snapshot.number, snapshot.task.is_over());
         Ok(Box::pin(Subscription::with_snapshot(self.store.clone(), live, &snapshot, Some(end))?))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use chancery_protocol::{BoxFuture, Error, Event, StreamResponse, write_json};
+use chancery_protocol::{BoxFuture, Error, Event, StreamResponse};
 use chancery_store::{Read, Snapshot, Store, StoreError};
 use futures_core::Stream;
 
@@ -74,7 +74,7 @@ impl Subscription {
 /// The first `task` of a stream carries the number of the last event folded into it.
 fn snapshot_event(snapshot: &Snapshot) -> Result<Event, Error> {
     let mut json = br#"{"task":"#.to_vec();
-    write_json(&mut json, &*snapshot.task).map_err(Error::internal)?;
+    snapshot.task.write_json(&mut json)?;
     json.push(b'}');
     Ok(Event { number: snapshot.number, json: Bytes::from(json) })
 }

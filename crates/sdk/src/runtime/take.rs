@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Call, CallContext, ContextId, Error, ErrorCode, Event, JsonObject, Message, Principal, Role,
-    SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
-    check_input_modes,
+    Call, CallContext, ContextId, Error, ErrorCode, Event, Json, JsonObject, KeptTask, Message, Principal,
+    Role, SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus,
+    TaskStatusUpdateEvent, check_input_modes,
 };
-use chancery_store::{Admission, Batch, Scope, Snapshot, StoreError};
+use chancery_store::{Admission, Batch, Scope, StoreError};
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
@@ -27,7 +27,7 @@ pub(super) enum Taken {
     /// It starts a turn, which nobody drives yet.
     Starts(Drive),
     /// It waits for a turn to end.
-    Waits { live: Arc<Live>, end: Arc<TurnEnd>, answer: oneshot::Receiver<Result<Arc<Task>, Error>> },
+    Waits { live: Arc<Live>, end: Arc<TurnEnd>, answer: oneshot::Receiver<Result<KeptTask, Error>> },
     /// It has been sent before; this is its task.
     Repeats(TaskId),
 }
@@ -130,13 +130,14 @@ impl Core {
         mut incoming: Box<Incoming>,
     ) -> Result<Taken, Error> {
         let snapshot = self.snapshot(scope, id).await?;
-        check_context(&incoming.message, &snapshot.task)?;
-        incoming.message.context_id = Some(context_of(&snapshot.task));
-        if snapshot.task.status.state.is_terminal() {
+        let task = snapshot.task.value()?;
+        check_context(&incoming.message, &task)?;
+        incoming.message.context_id = Some(context_of(&task));
+        if snapshot.task.is_over() {
             return Err(task_is_over(id));
         }
         let live = self.live.enter(scope, id);
-        let sink = Sink::working(id.clone(), context_of(&snapshot.task));
+        let sink = Sink::working(id.clone(), context_of(&task));
         if !live.claim(&sink) {
             return self.enqueue(live, incoming);
         }
@@ -205,7 +206,8 @@ impl Core {
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
         let before = self.store.snapshot(scope, &task_id).await?;
         // What earlier turns consumed counts on.
-        if let Some(metadata) = &before.task.metadata
+        let task = before.task.value().map_err(Begin::Failed)?;
+        if let Some(metadata) = &task.metadata
             && let Ok(Some(consumed)) = metadata.entry(USAGE_EXTENSION)
         {
             sink.add_usage(consumed);
@@ -217,7 +219,7 @@ impl Core {
         batch.status(update, is_new.then(|| message.clone()));
         let appended = self.store.append(scope, &task_id, batch).await?;
         let referenced = self.referenced(scope, &message).await;
-        let facts = self.facts(configuration, metadata, context, referenced, Some(before));
+        let facts = self.facts(configuration, metadata, context, referenced, Some((task, before.state)));
         Ok((message, facts, appended.events))
     }
 
@@ -226,7 +228,8 @@ impl Core {
     async fn referenced(&self, scope: &Scope, message: &Message) -> Vec<Arc<Task>> {
         let mut referenced = Vec::new();
         for id in &message.reference_task_ids {
-            referenced.extend(self.store.snapshot(scope, id).await.ok().map(|snapshot| snapshot.task));
+            let found = self.store.snapshot(scope, id).await;
+            referenced.extend(found.ok().and_then(|snapshot| snapshot.task.value().ok()));
         }
         referenced
     }
@@ -237,9 +240,9 @@ impl Core {
         metadata: Option<JsonObject>,
         context: CallContext,
         referenced: Vec<Arc<Task>>,
-        before: Option<Snapshot>,
+        before: Option<(Arc<Task>, Option<Json>)>,
     ) -> Box<Facts> {
-        let (task, state) = before.map_or((None, None), |before| (Some(before.task), before.state));
+        let (task, state) = before.map_or((None, None), |(task, state)| (Some(task), state));
         let now = Instant::now();
         let limit = now.checked_add(self.spec.turn_timeout).unwrap_or(now + NEVER);
         Box::new(Facts {
@@ -282,8 +285,9 @@ impl Core {
     pub(super) async fn resume(self: Arc<Self>, principal: &Principal, id: &TaskId) -> Result<(), Error> {
         let scope = self.scope_of(principal);
         let snapshot = self.snapshot(&scope, id).await?;
-        let last_said = snapshot.task.history.iter().rev().find(|said| said.role == Role::User);
-        let (TaskState::AuthRequired, Some(message)) = (snapshot.task.status.state, last_said) else {
+        let task = snapshot.task.value()?;
+        let last_said = task.history.iter().rev().find(|said| said.role == Role::User);
+        let (TaskState::AuthRequired, Some(message)) = (snapshot.task.state(), last_said) else {
             let text = "The task does not wait for authentication";
             return Err(
                 Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
@@ -298,7 +302,7 @@ impl Core {
             admission: None,
         });
         let live = self.live.enter(&scope, id);
-        let sink = Sink::working(id.clone(), context_of(&snapshot.task));
+        let sink = Sink::working(id.clone(), context_of(&task));
         if live.claim(&sink) {
             tokio::spawn(self.begin(live, sink, incoming).await.map_err(Begin::into_error)?.run());
         }

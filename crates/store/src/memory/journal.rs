@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{ArtifactId, Event, Json, PushConfigId, Task, TaskId, TaskPushNotificationConfig};
+use chancery_protocol::{
+    ArtifactId, Event, Json, KeptTask, PushConfigId, Task, TaskId, TaskPushNotificationConfig,
+};
 
 use super::outbox::Outbox;
 use super::push::Pushes;
@@ -14,8 +16,8 @@ use crate::record::{Appended, Batch, Read, Scope, Snapshot};
 
 #[derive(Debug)]
 pub(super) struct Journal {
-    /// The fold. Readers share it; it is copied only if one still holds it when the next event comes.
-    task: Arc<Task>,
+    id: TaskId,
+    fold: Fold,
     events: Vec<Event>,
     /// The number of the last event.
     number: u64,
@@ -23,6 +25,21 @@ pub(super) struct Journal {
     bytes: usize,
     state: Option<Json>,
     pushes: Option<Box<Pushes>>,
+}
+
+#[derive(Debug)]
+enum Fold {
+    /// Readers share it; it is copied only if one still holds it when the next event comes.
+    Changing(Arc<Task>),
+    Ended(KeptTask),
+}
+
+/// What is left of a task that has ended, once its events are gone.
+#[derive(Clone, Debug)]
+pub(super) struct Closed {
+    pub(super) task: KeptTask,
+    pub(super) number: u64,
+    state: Option<Json>,
 }
 
 /// What a batch is committed under.
@@ -33,11 +50,20 @@ pub(super) struct Terms<'a> {
     pub(super) outbox: &'a Arc<Outbox>,
 }
 
+// === impl Journal ===
+
 impl Journal {
     /// A journal without events. The first batch creates the task.
     pub(super) fn new(id: &TaskId) -> Self {
-        let task = Arc::new(nothing(id));
-        Self { task, events: Vec::new(), number: 0, bytes: 0, state: None, pushes: None }
+        let fold = Fold::Changing(Arc::new(nothing(id)));
+        Self { id: id.clone(), fold, events: Vec::new(), number: 0, bytes: 0, state: None, pushes: None }
+    }
+
+    /// Opens what was closed, because somebody wants to know of its end after all.
+    pub(super) fn reopened(id: &TaskId, closed: &Closed) -> Self {
+        let Closed { task, number, state } = closed.clone();
+        let fold = Fold::Ended(task);
+        Self { id: id.clone(), fold, events: Vec::new(), number, bytes: 0, state, pushes: None }
     }
 
     /// Commits a batch. Its events are encoded before any lock is taken, and numbered here.
@@ -66,12 +92,11 @@ impl Journal {
             pushes.advance(self.number);
             pushes.is_pending()
         });
-        let task = Arc::make_mut(&mut self.task);
-        fold_all(task, batch.into_changes());
-        if task.status.state.is_terminal() {
-            self.events.shrink_to_fit();
+        // The check lets nothing through to a task that has ended, but for a batch without a change.
+        if let Fold::Changing(task) = &mut self.fold {
+            fold_all(Arc::make_mut(task), batch.into_changes());
         }
-        Ok(Appended { events, number: self.number, task: self.task.clone(), push })
+        Ok(Appended { events, number: self.number, task: self.task(), push })
     }
 
     pub(super) fn read(&self, after: u64, max: usize) -> Read {
@@ -85,11 +110,43 @@ impl Journal {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        Snapshot { task: self.task.clone(), number: self.number, state: self.state.clone() }
+        Snapshot { task: self.task(), number: self.number, state: self.state.clone() }
     }
 
-    pub(super) fn task(&self) -> &Arc<Task> {
-        &self.task
+    pub(super) fn task(&self) -> KeptTask {
+        match &self.fold {
+            Fold::Changing(task) => task.clone().into(),
+            Fold::Ended(task) => task.clone(),
+        }
+    }
+
+    /// The task while it changes.
+    pub(super) fn changing(&self) -> Option<&Arc<Task>> {
+        match &self.fold {
+            Fold::Changing(task) => Some(task),
+            Fold::Ended(_) => None,
+        }
+    }
+
+    /// The task has ended: from now on it is kept as what it will be shown as.
+    pub(super) fn end(&mut self) -> Result<KeptTask, StoreError> {
+        if let Fold::Changing(task) = &self.fold {
+            self.fold = Fold::Ended(KeptTask::ended(task)?);
+            self.events.shrink_to_fit();
+        }
+        Ok(self.task())
+    }
+
+    /// Lets go of the events, and of everything else that the task can do without.
+    pub(super) fn compact(&mut self) -> Option<Closed> {
+        self.events = Vec::new();
+        self.bytes = 0;
+        match &self.fold {
+            Fold::Ended(task) if self.pushes.is_none() => {
+                Some(Closed { task: task.clone(), number: self.number, state: self.state.take() })
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn pushes(&self) -> Option<&Pushes> {
@@ -109,10 +166,11 @@ impl Journal {
     /// Changes the configurations, and says with the result whether that settled the task: it has ended, and
     /// now there is nothing more to deliver.
     pub(super) fn settle<T>(&mut self, change: impl FnOnce(&mut Pushes, u64) -> T) -> Option<(T, bool)> {
+        let over = self.task().is_over();
         let pushes = self.pushes.as_deref_mut()?;
         let pending = pushes.is_pending();
         let result = change(pushes, self.number);
-        let settled = pending && !pushes.is_pending() && self.task.status.state.is_terminal();
+        let settled = pending && !pushes.is_pending() && over;
         Some((result, settled))
     }
 
@@ -123,7 +181,7 @@ impl Journal {
         terms: Terms<'_>,
     ) -> Arc<TaskPushNotificationConfig> {
         let id = config.id.get_or_insert_with(PushConfigId::generate).clone();
-        let fresh = || Box::new(Pushes::new(terms.scope.clone(), self.task.id.clone(), terms.outbox.clone()));
+        let fresh = || Box::new(Pushes::new(terms.scope.clone(), self.id.clone(), terms.outbox.clone()));
         let config = Arc::new(config);
         self.pushes.get_or_insert_with(fresh).put(config.clone(), id, cursor, self.number);
         config
@@ -131,24 +189,45 @@ impl Journal {
 
     fn check_push(&self, config: &TaskPushNotificationConfig, limits: &TaskLimits) -> Result<(), StoreError> {
         let count = self.pushes.as_deref().map_or(1, |pushes| pushes.count_with(config.id.as_ref()));
-        check_count(&self.task.id, count, limits)
-    }
-
-    /// Keeps only the fold.
-    pub(super) fn compact(&mut self) {
-        self.events = Vec::new();
-        self.bytes = 0;
+        check_count(&self.id, count, limits)
     }
 
     fn standing(&self) -> Standing<'_, impl Fn(&ArtifactId) -> bool> {
+        let artifacts = self.changing().map_or(&[][..], |task| &task.artifacts);
         Standing {
-            id: &self.task.id,
-            state: self.task.status.state,
+            id: &self.id,
+            state: self.task().state(),
             number: self.number,
             events: self.events.len(),
             bytes: self.bytes,
-            artifacts: self.task.artifacts.len(),
-            has_artifact: |id: &ArtifactId| has_artifact(&self.task.artifacts, id),
+            artifacts: artifacts.len(),
+            has_artifact: |id: &ArtifactId| has_artifact(artifacts, id),
         }
+    }
+}
+
+// === impl Closed ===
+
+impl Closed {
+    /// What a batch leaves that holds the whole life of a task, and where that is listed. It takes no look at the
+    /// store, and so no lock.
+    pub(super) fn of_whole_life(
+        id: &TaskId,
+        mut batch: Batch,
+        limits: &TaskLimits,
+    ) -> Result<(Self, Task), StoreError> {
+        Standing::of_nothing(id).check(&batch, limits)?;
+        let (number, state) = (batch.len() as u64, batch.state.take());
+        let mut task = nothing(id);
+        fold_all(&mut task, batch.into_changes());
+        Ok((Self { task: KeptTask::ended(&task)?, number, state }, task))
+    }
+
+    pub(super) fn read(&self, after: u64) -> Read {
+        if after < self.number { Read::Compacted } else { Read::Events(Vec::new()) }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot { task: self.task.clone(), number: self.number, state: self.state.clone() }
     }
 }

@@ -16,7 +16,7 @@ mod table;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chancery_protocol::{Task, TaskId, Timestamp};
+use chancery_protocol::{TaskId, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
@@ -25,10 +25,10 @@ use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
 use admission::Admissions;
-use journal::{Journal, Terms};
+use journal::{Closed, Journal, Terms};
 use outbox::Outbox;
 use retention::{Ended, EndedTasks};
-use table::Table;
+use table::{Listed, Table};
 
 /// Tasks in memory.
 #[derive(Debug)]
@@ -90,11 +90,11 @@ impl MemoryStore {
         after: u64,
         max: usize,
     ) -> Result<Read, StoreError> {
-        Ok(self.journal(scope, id)?.lock().read(after, max))
+        Ok(self.find(scope, id)?.read(after, max))
     }
 
     pub(crate) fn snapshot(&self, scope: &Scope, id: &TaskId) -> Result<Snapshot, StoreError> {
-        Ok(self.journal(scope, id)?.lock().snapshot())
+        Ok(self.find(scope, id)?.snapshot())
     }
 
     pub(crate) fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
@@ -119,25 +119,39 @@ impl MemoryStore {
     }
 
     fn commit(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
-        let events = if batch.is_whole_life() { Vec::new() } else { batch.encode()? };
-        let terms = self.terms(scope);
-        if batch.changes().iter().all(|change| change.state().is_none()) {
+        if batch.is_whole_life() {
+            return self.commit_whole_life(scope, id, batch);
+        }
+        let (events, terms, at) = (batch.encode()?, self.terms(scope), batch.status_time());
+        if at.is_none() {
             return self.journal(scope, id)?.lock().append(batch, events, terms);
         }
         let tasks = if batch.creates() { self.tasks_of(scope) } else { self.known_tasks_of(scope, id)? };
-        let appended = tasks.lock().append(id, batch, events, terms)?;
-        // While there is something to deliver, it is kept: then `settled` does this.
-        if appended.task.status.state.is_terminal() && !appended.push {
-            self.ended(tasks, &appended.task);
+        let mut appended = tasks.lock().append(id, batch, events, terms)?;
+        if appended.task.is_over() {
+            // Not under the lock of the table: a long task takes a while to write.
+            appended.task = self.journal(scope, id)?.lock().end()?;
+            // While there is something to deliver, it is kept: then `settled` does this.
+            if !appended.push {
+                self.ended(tasks, id, at);
+            }
         }
         Ok(appended)
     }
 
+    fn commit_whole_life(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
+        let (closed, value) = Closed::of_whole_life(id, batch, &self.limits.task)?;
+        let (number, task) = (closed.number, closed.task.clone());
+        let tasks = self.tasks_of(scope);
+        tasks.lock().insert(closed, &value)?;
+        self.ended(tasks, id, value.status.timestamp);
+        Ok(Appended { events: Vec::new(), number, task, push: false })
+    }
+
     /// From now on the time of the task runs out.
-    fn ended(&self, tasks: Arc<ScopeTasks>, task: &Task) {
+    fn ended(&self, tasks: Arc<ScopeTasks>, id: &TaskId, at: Option<Timestamp>) {
         let now = self.clock.now();
-        let at = task.status.timestamp.unwrap_or(now).as_millis();
-        self.ended.lock().push(Ended { at, tasks, id: task.id.clone() });
+        self.ended.lock().push(Ended { at: at.unwrap_or(now).as_millis(), tasks, id: id.clone() });
         self.sweep_some(now);
     }
 
@@ -162,6 +176,11 @@ impl MemoryStore {
         let tasks = self.known_tasks_of(scope, id)?;
         let journal = tasks.lock().journal(id);
         journal.ok_or_else(|| StoreError::NotFound { id: id.clone() })
+    }
+
+    fn find(&self, scope: &Scope, id: &TaskId) -> Result<Listed, StoreError> {
+        let found = self.known_tasks_of(scope, id)?.lock().find(id);
+        found.ok_or_else(|| StoreError::NotFound { id: id.clone() })
     }
 
     fn known_tasks_of(&self, scope: &Scope, id: &TaskId) -> Result<Arc<ScopeTasks>, StoreError> {

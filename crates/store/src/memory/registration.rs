@@ -26,8 +26,9 @@ impl MemoryStore {
         task: &TaskId,
         id: &PushConfigId,
     ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
-        let found = self.journal(scope, task)?.lock().pushes().and_then(|pushes| pushes.get(id));
-        found.ok_or_else(|| StoreError::UnknownPushConfig { task: task.clone(), id: id.clone() })
+        let found = self.find(scope, task)?;
+        let config = found.journal().and_then(|journal| journal.lock().pushes()?.get(id));
+        config.ok_or_else(|| StoreError::UnknownPushConfig { task: task.clone(), id: id.clone() })
     }
 
     pub(crate) fn push_configs(
@@ -35,7 +36,9 @@ impl MemoryStore {
         scope: &Scope,
         task: &TaskId,
     ) -> Result<Vec<Arc<TaskPushNotificationConfig>>, StoreError> {
-        Ok(self.journal(scope, task)?.lock().pushes().map(Pushes::all).unwrap_or_default())
+        let found = self.find(scope, task)?;
+        let configs = found.journal().and_then(|journal| journal.lock().pushes().map(Pushes::all));
+        Ok(configs.unwrap_or_default())
     }
 
     pub(crate) fn delete_push_config(
@@ -86,13 +89,10 @@ impl MemoryStore {
         let tasks = self.known_tasks_of(scope, id)?;
         let journal = tasks.lock().journal(id);
         let journal = journal.ok_or_else(|| StoreError::NotFound { id: id.clone() })?;
-        let (changed, task) = {
-            let mut journal = journal.lock();
-            (journal.settle(change), journal.task().clone())
-        };
+        let changed = journal.lock().settle(change);
         Ok(changed.map(|(result, settled)| {
             if settled {
-                self.ended(tasks, &task);
+                self.ended(tasks, id, None);
             }
             result
         }))

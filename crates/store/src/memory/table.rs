@@ -1,23 +1,35 @@
 //! The tasks of one scope, and the order in which they are listed.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, hash_map};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use chancery_protocol::{ContextId, Event, Task, TaskId, TaskState, Timestamp};
+use chancery_protocol::{ContextId, Event, KeptTask, Task, TaskId, TaskState, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
-use super::journal::{Journal, Terms};
+use super::journal::{Closed, Journal, Terms};
 use crate::error::StoreError;
-use crate::record::{Appended, Batch, ListQuery, Page, PageToken};
+use crate::record::{Appended, Batch, ListQuery, Page, PageToken, Read, Snapshot};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    tasks: HashMap<TaskId, Arc<Mutex<Journal>>, RandomState>,
+    tasks: HashMap<TaskId, Entry, RandomState>,
     /// Oldest status first; lists walk it backwards.
     order: BTreeMap<PageToken, Row>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The milliseconds of its place in the order.
+    millis: i64,
+    task: Listed,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Listed {
+    Open(Arc<Mutex<Journal>>),
+    Closed(Closed),
 }
 
 /// What filters look at.
@@ -34,10 +46,35 @@ impl Table {
         self.tasks.is_empty()
     }
 
-    pub(super) fn journal(&self, id: &TaskId) -> Option<Arc<Mutex<Journal>>> {
-        self.tasks.get(id).cloned()
+    pub(super) fn find(&self, id: &TaskId) -> Option<Listed> {
+        self.tasks.get(id).map(|entry| entry.task.clone())
     }
 
+    /// The journal of a task, opened again if it had been closed.
+    pub(super) fn journal(&mut self, id: &TaskId) -> Option<Arc<Mutex<Journal>>> {
+        let entry = self.tasks.get_mut(id)?;
+        match &entry.task {
+            Listed::Open(journal) => Some(journal.clone()),
+            Listed::Closed(closed) => {
+                let journal = Arc::new(Mutex::new(Journal::reopened(id, closed)));
+                entry.task = Listed::Open(journal.clone());
+                Some(journal)
+            }
+        }
+    }
+
+    /// Enters a task that has begun and ended at once.
+    pub(super) fn insert(&mut self, closed: Closed, task: &Task) -> Result<(), StoreError> {
+        let hash_map::Entry::Vacant(vacant) = self.tasks.entry(task.id.clone()) else {
+            return Err(StoreError::Exists { id: task.id.clone() });
+        };
+        let (token, row) = rank(task);
+        vacant.insert(Entry { millis: token.millis, task: Listed::Closed(closed) });
+        self.order.insert(token, row);
+        Ok(())
+    }
+
+    /// Commits a batch that changes the place of a task in the order.
     pub(super) fn append(
         &mut self,
         id: &TaskId,
@@ -45,24 +82,29 @@ impl Table {
         events: Vec<Event>,
         terms: Terms<'_>,
     ) -> Result<Appended, StoreError> {
-        let creates = batch.creates();
-        let appended = match self.tasks.entry(id.clone()) {
-            Entry::Occupied(journal) => {
-                let mut journal = journal.get().lock();
-                let before = place(journal.task());
-                let appended = journal.append(batch, events, terms)?;
-                self.order.remove(&before);
-                appended
-            }
-            Entry::Vacant(place) if creates => {
-                let mut journal = Journal::new(id);
-                let appended = journal.append(batch, events, terms)?;
-                place.insert(Arc::new(Mutex::new(journal)));
-                appended
-            }
-            Entry::Vacant(_) => return Err(StoreError::NotFound { id: id.clone() }),
+        if batch.creates() && !self.tasks.contains_key(id) {
+            let mut journal = Journal::new(id);
+            let appended = journal.append(batch, events, terms)?;
+            let Some((token, row)) = journal.changing().map(|task| rank(task)) else { return Ok(appended) };
+            let task = Listed::Open(Arc::new(Mutex::new(journal)));
+            self.tasks.insert(id.clone(), Entry { millis: token.millis, task });
+            self.order.insert(token, row);
+            return Ok(appended);
+        }
+        let journal = match self.find(id).ok_or_else(|| StoreError::NotFound { id: id.clone() })? {
+            Listed::Open(journal) => journal,
+            // It refuses every change, and knows why.
+            Listed::Closed(closed) => return Journal::reopened(id, &closed).append(batch, events, terms),
         };
-        self.rank(&appended.task);
+        let mut journal = journal.lock();
+        let appended = journal.append(batch, events, terms)?;
+        if let (Some(entry), Some(task)) = (self.tasks.get_mut(id), journal.changing()) {
+            let (token, row) = rank(task);
+            let before = PageToken { millis: entry.millis, id: id.clone() };
+            entry.millis = token.millis;
+            self.order.remove(&before);
+            self.order.insert(token, row);
+        }
         Ok(appended)
     }
 
@@ -80,10 +122,7 @@ impl Table {
         let tokens: Vec<_> = rest.by_ref().take(query.limit).map(|(token, _)| token).collect();
         let more = rest.next().is_some();
         Page {
-            tasks: tokens
-                .iter()
-                .filter_map(|token| Some(self.tasks.get(&token.id)?.lock().task().clone()))
-                .collect(),
+            tasks: tokens.iter().filter_map(|token| Some(self.tasks.get(&token.id)?.task.task())).collect(),
             next: tokens.last().filter(|_| more).map(|token| (*token).clone()),
             total,
         }
@@ -97,27 +136,58 @@ impl Table {
     }
 
     pub(super) fn compact(&mut self, id: &TaskId) {
-        if let Some(journal) = self.tasks.get(id) {
-            journal.lock().compact();
+        let Some(entry) = self.tasks.get_mut(id) else { return };
+        let Listed::Open(journal) = &entry.task else { return };
+        let closed = journal.lock().compact();
+        // Whoever holds the journal may be about to write to it.
+        if let Some(closed) = closed.filter(|_| Arc::strong_count(journal) == 1) {
+            entry.task = Listed::Closed(closed);
         }
     }
 
     pub(super) fn remove(&mut self, id: &TaskId) {
-        if let Some(journal) = self.tasks.remove(id) {
-            self.order.remove(&place(journal.lock().task()));
+        if let Some((id, entry)) = self.tasks.remove_entry(id) {
+            self.order.remove(&PageToken { millis: entry.millis, id });
         }
-    }
-
-    fn rank(&mut self, task: &Task) {
-        let (_, nanos) = task.status.timestamp.map_or((0, 0), millis_and_nanos);
-        let row = Row { state: task.status.state, context_id: task.context_id.clone(), nanos };
-        self.order.insert(place(task), row);
     }
 }
 
-fn place(task: &Task) -> PageToken {
-    let (millis, _) = task.status.timestamp.map_or((0, 0), millis_and_nanos);
-    PageToken { millis, id: task.id.clone() }
+// === impl Listed ===
+
+impl Listed {
+    pub(super) fn read(&self, after: u64, max: usize) -> Read {
+        match self {
+            Self::Open(journal) => journal.lock().read(after, max),
+            Self::Closed(closed) => closed.read(after),
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        match self {
+            Self::Open(journal) => journal.lock().snapshot(),
+            Self::Closed(closed) => closed.snapshot(),
+        }
+    }
+
+    pub(super) fn journal(&self) -> Option<&Mutex<Journal>> {
+        match self {
+            Self::Open(journal) => Some(journal),
+            Self::Closed(_) => None,
+        }
+    }
+
+    fn task(&self) -> KeptTask {
+        match self {
+            Self::Open(journal) => journal.lock().task(),
+            Self::Closed(closed) => closed.task.clone(),
+        }
+    }
+}
+
+fn rank(task: &Task) -> (PageToken, Row) {
+    let (millis, nanos) = task.status.timestamp.map_or((0, 0), millis_and_nanos);
+    let row = Row { state: task.status.state, context_id: task.context_id.clone(), nanos };
+    (PageToken { millis, id: task.id.clone() }, row)
 }
 
 /// Whole milliseconds, and the nanoseconds beyond them.

@@ -135,7 +135,7 @@ pub(crate) async fn one_of_many_commits(open: impl Fn(StoreLimits) -> Store) {
         for outcome in outcomes {
             match outcome {
                 Ok(appended) => {
-                    assert_eq!(appended.task.id.as_str(), winner);
+                    assert_eq!(value(&appended.task).id.as_str(), winner);
                     won += 1;
                 }
                 Err(error) => {

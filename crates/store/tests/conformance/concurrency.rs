@@ -45,8 +45,8 @@ pub(crate) async fn chunks_from_many_threads(store: Arc<Store>) {
         }
         let found = snapshot(&store, &name(task)).await;
         assert_eq!(found.number, events.len() as u64);
-        let parts: Vec<_> =
-            found.task.artifacts[0].parts.iter().map(|part| part.as_text().unwrap()).collect();
+        let task = value(&found.task);
+        let parts: Vec<_> = task.artifacts[0].parts.iter().map(|part| part.as_text().unwrap()).collect();
         assert_eq!(parts, chunks);
     }
     let page = store.list(&scope(), &query(100)).await.unwrap();
@@ -111,7 +111,8 @@ async fn follow(store: &Store, writing: &AtomicUsize) {
         }
         let page = store.list(&scope(), &query(100)).await.unwrap();
         assert_eq!((page.tasks.len(), page.total), (TASKS, TASKS));
-        let order: Vec<_> = page.tasks.iter().map(|task| (task.status.timestamp, task.id.clone())).collect();
+        let order: Vec<_> =
+            page.tasks.iter().map(|task| (value(task).status.timestamp, value(task).id.clone())).collect();
         assert!(order.is_sorted_by(|a, b| a > b), "{order:?}");
         if last_round {
             return;
@@ -138,10 +139,10 @@ pub(crate) async fn one_end_wins(store: Arc<Store>) {
                 Ok(appended) => {
                     assert_eq!(numbers(&appended.events), [2]);
                     assert_eq!(appended.task, found.task);
-                    assert_eq!(texts(found.task.status.message.as_deref()), [thread.to_string()]);
+                    assert_eq!(texts(value(&found.task).status.message.as_deref()), [thread.to_string()]);
                     winners.push(thread);
                 }
-                Err(StoreError::Transition { from, .. }) => assert_eq!(from, found.task.status.state),
+                Err(StoreError::Transition { from, .. }) => assert_eq!(from, found.task.state()),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -180,8 +181,8 @@ pub(crate) async fn nothing_slips_in_after_the_end(store: Arc<Store>) {
         assert!(matches!(events[total - 1].payload().unwrap(), StreamResponse::StatusUpdate(_)));
         assert_eq!(written[7], 11);
         let found = snapshot(&store, &id).await;
-        assert_eq!(found.task.artifacts[0].parts.len(), total - 2);
-        assert_eq!(found.task.status, status(TaskState::Completed, 1));
+        assert_eq!(value(&found.task).artifacts[0].parts.len(), total - 2);
+        assert_eq!(value(&found.task).status, status(TaskState::Completed, 1));
     }
 }
 
@@ -205,6 +206,6 @@ pub(crate) async fn one_creation_wins(store: Arc<Store>) {
         assert_eq!(winners.next(), None);
         let found = snapshot(&store, &id).await;
         assert_eq!(found.number, 2);
-        assert_eq!(found.task.artifacts[0].parts[0].as_text(), Some(&*winner.to_string()));
+        assert_eq!(value(&found.task).artifacts[0].parts[0].as_text(), Some(&*winner.to_string()));
     }
 }

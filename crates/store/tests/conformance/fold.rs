@@ -67,7 +67,7 @@ async fn run(store: &Store, batches: &[Vec<Step>]) {
     let id = chancery_protocol::TaskId::generate();
     let id = id.as_str();
     let mut events = create(id, TaskState::Submitted, 0).done(store).await.events;
-    let mut model = (*snapshot(store, id).await.task).clone();
+    let mut model = (*value(&snapshot(store, id).await.task)).clone();
     for steps in batches {
         let mut batch = draft(id);
         let mut next = Some(model.clone());
@@ -79,7 +79,7 @@ async fn run(store: &Store, batches: &[Vec<Step>]) {
         let wire = batch.wire().to_vec();
         match (batch.commit(store, &scope()).await, next) {
             (Ok(appended), Some(next)) => {
-                assert_eq!(*appended.task, next);
+                assert_eq!(*value(&appended.task), next);
                 let read: Vec<_> = appended.events.iter().map(|event| event.payload().unwrap()).collect();
                 assert_eq!(read, wire);
                 events.extend(appended.events);
@@ -89,7 +89,7 @@ async fn run(store: &Store, batches: &[Vec<Step>]) {
             (outcome, next) => panic!("{outcome:?} where the model says {next:?}"),
         }
         let found = snapshot(store, id).await;
-        assert_eq!(*found.task, model);
+        assert_eq!(*value(&found.task), model);
         assert_eq!(found.number, events.len() as u64);
     }
     assert_eq!(read(store, id, 0, usize::MAX).await, events);

@@ -34,7 +34,7 @@ pub(crate) async fn events_are_limited(open: impl Fn(StoreLimits) -> Store) {
     too_much(&store, "t", smuggled, "events", 5).await;
     let end = draft("t").saying(TaskState::Failed, 1, "full").done(&store).await;
     assert_eq!(numbers(&end.events), [6]);
-    assert_eq!(snapshot(&store, "t").await.task.status.state, TaskState::Failed);
+    assert_eq!(snapshot(&store, "t").await.task.state(), TaskState::Failed);
     // Another task has a limit of its own.
     create("u", TaskState::Working, 0).chunk("a", "2").done(&store).await;
     // A task that is too much from the start never is.
@@ -59,7 +59,7 @@ pub(crate) async fn artifacts_are_limited(open: impl Fn(StoreLimits) -> Store) {
     // Those that are there may grow and change, and the status may.
     draft("t").chunk("a", "1").artifact("b", "1").chunk("c", "1").done(&store).await;
     draft("t").status(TaskState::InputRequired, 1).status(TaskState::Working, 2).done(&store).await;
-    assert_eq!(snapshot(&store, "t").await.task.artifacts.len(), 3);
+    assert_eq!(value(&snapshot(&store, "t").await.task).artifacts.len(), 3);
     let smuggled = draft("t").artifact("d", "0").status(TaskState::Completed, 3);
     too_much(&store, "t", smuggled, "artifacts", 3).await;
     draft("t").status(TaskState::Completed, 3).done(&store).await;
@@ -75,7 +75,7 @@ pub(crate) async fn artifacts_are_counted_once(open: impl Fn(StoreLimits) -> Sto
         .done(&store)
         .await;
     draft("t").chunk("b", "0").artifact("b", "1").chunk("b", "2").chunk("a", "3").done(&store).await;
-    assert_eq!(snapshot(&store, "t").await.task.artifacts.len(), 2);
+    assert_eq!(value(&snapshot(&store, "t").await.task).artifacts.len(), 2);
     too_much(&store, "t", draft("t").chunk("c", "0"), "artifacts", 2).await;
 
     // Those that a task begins with count.

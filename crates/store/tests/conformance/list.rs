@@ -26,7 +26,7 @@ pub(crate) async fn only_a_status_moves_a_task(store: Arc<Store>) {
     assert_eq!(ids(&page), ["c", "b", "a"]);
     // What is listed is the task as it stands.
     assert_eq!(page.tasks[2], snapshot(&store, "a").await.task);
-    assert_eq!(page.tasks[2].artifacts.len(), 1);
+    assert_eq!(value(&page.tasks[2]).artifacts.len(), 1);
 
     draft("a").status(TaskState::Working, 40).done(&store).await;
     draft("b").status(TaskState::Completed, 50).done(&store).await;

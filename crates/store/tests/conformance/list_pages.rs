@@ -26,7 +26,7 @@ async fn walk(store: &Store, mut query: ListQuery) -> Vec<Page> {
     }
 }
 
-fn joined(pages: &[Page]) -> Vec<&str> {
+fn joined(pages: &[Page]) -> Vec<String> {
     pages.iter().flat_map(ids).collect()
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn pages_stand_while_tasks_come(store: Arc<Store>) {
     loop {
         let page = store.list(&scope(), &query).await.unwrap();
         assert_eq!(page.total, 20 + 2 * later.len());
-        seen.extend(page.tasks.iter().map(|task| task.id.to_string()));
+        seen.extend(page.tasks.iter().map(|task| value(task).id.to_string()));
         query.after = page.next;
         let Some(token) = &query.after else { break };
         if later.len() < 5 {
@@ -108,7 +108,7 @@ pub(crate) async fn pages_stand_while_tasks_move(store: Arc<Store>) {
     loop {
         let page = store.list(&scope(), &query).await.unwrap();
         assert_eq!(page.total, 20);
-        seen.extend(page.tasks.iter().map(|task| task.id.to_string()));
+        seen.extend(page.tasks.iter().map(|task| value(task).id.to_string()));
         query.after = page.next;
         if query.after.is_none() {
             break;

@@ -37,7 +37,7 @@ pub(crate) async fn events_are_compacted_in_time(open: impl Fn(StoreLimits) -> S
     let after = snapshot(&store, "t").await;
     assert_eq!((&after.task, after.number, &after.state), (&before.task, 3, &before.state));
     assert_eq!(after.state.unwrap().as_str(), r#"{"n":1.0}"#);
-    assert_eq!(after.task.artifacts.len(), 1);
+    assert_eq!(value(&after.task).artifacts.len(), 1);
     assert_eq!(ids(&store.list(&scope(), &query(10)).await.unwrap()), ["u", "t"]);
     // It has still ended, and still exists.
     let error = draft("t").chunk("a", "1").refused(&store).await;
@@ -67,7 +67,7 @@ pub(crate) async fn tasks_are_forgotten_in_time(open: impl Fn(StoreLimits) -> St
         assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
     }
     let page = store.list(&scope(), &query(10)).await.unwrap();
-    assert_eq!((ids(&page), page.total), (vec!["u"], 1));
+    assert_eq!((ids(&page), page.total), (vec!["u".to_owned()], 1));
     let completed = ListQuery { state: Some(TaskState::Completed), ..query(10) };
     assert_eq!(store.list(&scope(), &completed).await.unwrap().total, 1);
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 
 use chancery_protocol::{
-    Artifact, ContextId, Event, Json, JsonObject, Message, Part, StreamResponse, Task,
+    Artifact, ContextId, Event, Json, JsonObject, KeptTask, Message, Part, StreamResponse, Task,
     TaskArtifactUpdateEvent, TaskId, TaskPushNotificationConfig, TaskState, TaskStatus,
     TaskStatusUpdateEvent, Timestamp,
 };
@@ -192,6 +192,11 @@ pub(crate) async fn snapshot(store: &Store, id: &str) -> Snapshot {
 }
 
 /// Whether the task is not there, rather than anything else.
+/// A task as a value, however it is kept.
+pub(crate) fn value(task: &KeptTask) -> Arc<Task> {
+    task.value().unwrap()
+}
+
 pub(crate) async fn is_gone(store: &Store, id: &str) -> bool {
     match store.snapshot(&scope(), &TaskId::from(id)).await {
         Ok(_) => false,
@@ -218,8 +223,8 @@ pub(crate) fn numbers(events: &[Event]) -> Vec<u64> {
     events.iter().map(|event| event.number).collect()
 }
 
-pub(crate) fn ids(page: &Page) -> Vec<&str> {
-    page.tasks.iter().map(|task| task.id.as_str()).collect()
+pub(crate) fn ids(page: &Page) -> Vec<String> {
+    page.tasks.iter().map(|task| value(task).id.to_string()).collect()
 }
 
 pub(crate) fn texts<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<String> {
@@ -230,8 +235,8 @@ pub(crate) fn texts<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<
 pub(crate) async fn picture(store: &Store, id: &str) -> (Task, u64, Option<Json>, Vec<Event>, Vec<String>) {
     let Snapshot { task, number, state } = snapshot(store, id).await;
     let page = store.list(&scope(), &query(1000)).await.unwrap();
-    let order = ids(&page).into_iter().map(str::to_owned).collect();
-    (Arc::unwrap_or_clone(task), number, state, read(store, id, 0, usize::MAX).await, order)
+    let task = Arc::unwrap_or_clone(value(&task));
+    (task, number, state, read(store, id, 0, usize::MAX).await, ids(&page))
 }
 
 /// Changes some of the default limits.
