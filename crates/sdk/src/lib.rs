@@ -26,14 +26,17 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `server` (default) | the HTTP server with its two bindings |
+//! | `client` (default) | what dials out, and only where it may: [`egress`] |
+//! | `server` (default) | the HTTP server with its two bindings, and `client` |
 //! | `axum` | the site as an [axum](https://docs.rs/axum) router |
-//! | `tls` | TLS by rustls, certificates reloaded when their files change |
+//! | `tls` | TLS by rustls: for what dials out, and for the server, certificates reloaded when their files change |
 
 mod agent;
 #[cfg(feature = "server")]
 mod binding;
 mod delegate;
+#[cfg(feature = "client")]
+pub mod egress;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;

@@ -1,6 +1,6 @@
 //! TLS, on both versions of HTTP, with certificates that are replaced while the server runs.
 
-#![cfg(feature = "tls")]
+#![cfg(all(feature = "server", feature = "tls"))]
 
 mod support;
 
