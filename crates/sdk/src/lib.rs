@@ -27,7 +27,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `client` (default) | what dials out, and only where it may: [`egress`] |
-//! | `server` (default) | the HTTP server with its two bindings, and `client` |
+//! | `server` (default) | the HTTP server with its two bindings, push notifications ([`push`]), and `client` |
 //! | `axum` | the site as an [axum](https://docs.rs/axum) router |
 //! | `tls` | TLS by rustls: for what dials out, and for the server, certificates reloaded when their files change |
 
@@ -37,6 +37,8 @@ mod binding;
 mod delegate;
 #[cfg(feature = "client")]
 pub mod egress;
+#[cfg(feature = "server")]
+pub mod push;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;
