@@ -42,7 +42,7 @@ pub struct Delivery {
 pub struct OutboxPlace {
     /// From when it is due.
     pub due: Timestamp,
-    /// Tells apart those that are due at the same time.
+    /// Tells apart those that are due at the same time. Counts from 1.
     pub row: u64,
 }
 
