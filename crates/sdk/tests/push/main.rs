@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing where it must be has failed")]
 
 mod failures;
+#[cfg(feature = "tls")]
+mod https;
 mod neighbours;
 mod receiver;
 mod restart;
