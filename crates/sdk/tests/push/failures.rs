@@ -1,10 +1,12 @@
 //! Receivers that fail, and come back or do not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_sdk::protocol::Timestamp;
 use chancery_sdk::push::{Deliverer, PushLimits};
 use chancery_sdk::store::{Clock, Store};
+use tokio::sync::Notify;
 
 use crate::receiver::*;
 
@@ -175,4 +177,25 @@ async fn a_replaced_receiver_is_tried_at_once() {
     deliverer.wake();
     assert_eq!(receiver.texts(2).await, ["TASK_STATE_WORKING", "0"]);
     settled(&store).await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_replaced_while_it_is_asked_has_no_say() {
+    let answer = Arc::new(Notify::new());
+    let mut first = Receiver::start([Say::When(answer.clone())]).await;
+    let mut second = Receiver::start([]).await;
+    let (store, _) = store();
+    begin(&store, "t", config("x", first.url("")), 1).await;
+    let deliverer = Deliverer::spawn(store.clone(), egress(), patient());
+    assert_eq!(first.texts(1).await, ["TASK_STATE_WORKING"]);
+    store.put_push_config(&scope(), &"t".into(), config("x", second.url("next"))).await.unwrap();
+    // The one after it is delivered, so the deliverer has met the new one while it had the old one in hand.
+    begin(&store, "u", config("y", second.url("probe")), 0).await;
+    deliverer.wake();
+    assert_eq!(second.next().await.path, "/probe");
+    answer.notify_one();
+    // One request at a time for each configuration, and the new receiver gets all that was pending.
+    assert_eq!(second.texts(2).await, ["TASK_STATE_WORKING", "0"]);
+    settled(&store).await;
+    assert!(first.is_silent());
 }

@@ -20,7 +20,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 /// What a receiver answers.
@@ -33,6 +33,8 @@ pub(crate) enum Say {
     Redirect(String),
     /// A head with a body that never ends.
     Endless(u16),
+    /// 204, once it is told to.
+    When(Arc<Notify>),
     /// Nothing, ever.
     Nothing,
 }
@@ -119,6 +121,10 @@ async fn answer(
         Say::Endless(status) => {
             let response = Response::builder().status(status);
             return Ok(response.body(http_body_util::combinators::BoxBody::new(Endless)).unwrap());
+        }
+        Say::When(told) => {
+            told.notified().await;
+            Response::builder().status(204)
         }
         Say::Nothing => std::future::pending().await,
     };
