@@ -19,37 +19,65 @@ pub(super) struct Work {
     pub(super) stop: CancellationToken,
 }
 
+/// What follows an event.
+enum Next {
+    /// The next one.
+    Event,
+    /// Nothing, since the configuration is another one.
+    Nothing,
+    /// A wait, since the receiver failed.
+    Failed,
+}
+
 /// How many events are read from the journal at a time, and delivered before somebody else has a turn.
 const EVENTS: usize = 16;
 
 impl Work {
-    /// Delivers the next few events. What it did is in the store.
-    pub(super) async fn deliver(&self, delivery: Delivery) {
+    /// Delivers the next few events. What it did is in the store; says whether the receiver failed.
+    pub(super) async fn deliver(&self, delivery: Delivery) -> bool {
         let (task, config) = (delivery.task.clone(), delivery.config.id.clone());
-        if let Err(error) = self.deliver_some(delivery).await {
+        self.deliver_some(delivery).await.unwrap_or_else(|error| {
             tracing::warn!(task.id = %task, config.id = ?config, %error, "a delivery of task {task} is held up by the store");
-        }
+            false
+        })
     }
 
-    async fn deliver_some(&self, mut delivery: Delivery) -> Result<(), StoreError> {
+    async fn deliver_some(&self, mut delivery: Delivery) -> Result<bool, StoreError> {
+        if !self.is_current(&delivery).await? {
+            return Ok(false);
+        }
         let read = self.store.read(&delivery.scope, &delivery.task, delivery.cursor, EVENTS).await;
         let events = match read {
             Ok(Read::Events(events)) => events,
             // Neither happens to what is pending; if it did, there would be nothing left to deliver.
-            Ok(Read::Compacted) => return self.give_up_all(&delivery).await,
-            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Ok(Read::Compacted) => return self.give_up_all(&delivery).await.map(|()| false),
+            Err(StoreError::NotFound { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
         for event in &events {
-            if self.stop.is_cancelled() || !self.deliver_one(&mut delivery, event).await? {
+            if self.stop.is_cancelled() {
                 break;
             }
+            match self.deliver_one(&mut delivery, event).await? {
+                Next::Event => {}
+                Next::Nothing => break,
+                Next::Failed => return Ok(true),
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Delivers an event, and says whether the next one may follow.
-    async fn deliver_one(&self, delivery: &mut Delivery, event: &Event) -> Result<bool, StoreError> {
+    /// Whether the configuration is still there as it was: it may have waited for its turn for a while.
+    async fn is_current(&self, delivery: &Delivery) -> Result<bool, StoreError> {
+        let Some(id) = &delivery.config.id else { return Ok(false) };
+        match self.store.push_config(&delivery.scope, &delivery.task, id).await {
+            Ok(config) => Ok(config == delivery.config),
+            Err(StoreError::NotFound { .. } | StoreError::UnknownPushConfig { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn deliver_one(&self, delivery: &mut Delivery, event: &Event) -> Result<Next, StoreError> {
         let settled = match self.poster.post(&delivery.config, event).await {
             Posted::Accepted => self.store.delivered(delivery, event.number).await?,
             Posted::Rejected(reason) => {
@@ -58,13 +86,13 @@ impl Work {
             }
             Posted::Failed(reason, asked) => {
                 self.failed(delivery, event.number, &reason, asked).await?;
-                return Ok(false);
+                return Ok(Next::Failed);
             }
         };
         delivery.cursor = event.number;
         delivery.attempts = 0;
         // If the configuration has been deleted or replaced meanwhile, this delivery is none of ours any more.
-        Ok(settled)
+        Ok(if settled { Next::Event } else { Next::Nothing })
     }
 
     async fn failed(

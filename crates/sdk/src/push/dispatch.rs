@@ -21,7 +21,7 @@ pub(super) struct Dispatch {
     work: Arc<Work>,
     queue: Queue,
     seen: Option<OutboxPlace>,
-    running: JoinSet<()>,
+    running: JoinSet<bool>,
     tickets: HashMap<Id, Ticket>,
     start_over_at: Instant,
 }
@@ -77,6 +77,7 @@ impl Dispatch {
         if self.start_over_at <= Instant::now() {
             self.start_over_at = Instant::now() + START_OVER;
             self.seen = None;
+            self.queue.forget_ailing();
         }
         let work = self.work.clone();
         loop {
@@ -104,16 +105,16 @@ impl Dispatch {
         }
     }
 
-    fn finished(&mut self, finished: Result<(Id, ()), JoinError>) {
-        let id = match finished {
-            Ok((id, ())) => id,
+    fn finished(&mut self, finished: Result<(Id, bool), JoinError>) {
+        let (id, failed) = match finished {
+            Ok(finished) => finished,
             Err(error) => {
                 tracing::error!(%error, "a delivery broke off");
-                error.id()
+                (error.id(), false)
             }
         };
         let Some(ticket) = self.tickets.remove(&id) else { return };
-        if let Some(place) = self.queue.done(&ticket) {
+        if let Some(place) = self.queue.done(&ticket, failed) {
             let before = OutboxPlace { row: place.row.saturating_sub(1), ..place };
             self.seen = self.seen.min(Some(before));
         }

@@ -5,8 +5,9 @@
 //! each receiver has come and when the next attempt is due is all in the store, so a restart goes on where the last
 //! process was: at least once, in order, and at most the one event that was on its way is repeated.
 //!
-//! Each configuration has one request on its way at a time. Each host has a few, and all together have a bounded
-//! number, of which retries get half; so receivers that are dead or slow keep nobody else waiting.
+//! Each configuration has one request on its way at a time. Each host has a few, or one if it failed last, and all
+//! together have a bounded number, of which those that failed get half; so receivers that are dead or slow keep
+//! nobody else waiting.
 //!
 //! | answer | what happens |
 //! |---|---|

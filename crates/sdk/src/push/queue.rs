@@ -1,12 +1,16 @@
-//! Whose turn it is: hosts take turns, each with a few at a time, and retries leave room for the rest.
+//! Whose turn it is: hosts take turns, each with a few at a time. Those that failed last get one at a time, and all
+//! of them together half of the slots, until one succeeds.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use chancery_store::{Delivery, OutboxPlace, Scope};
 
 use super::PushLimits;
 use crate::protocol::{PushConfigId, TaskId};
+
+/// How many hosts that failed are remembered.
+const AILING_HOSTS: usize = 4_096;
 
 /// What is in hand: waiting for its turn, or on its way.
 #[derive(Debug)]
@@ -16,6 +20,8 @@ pub(super) struct Queue {
     turns: VecDeque<Arc<str>>,
     /// If it was met in the store again meanwhile, with the place where.
     held: HashMap<Key, Option<OutboxPlace>>,
+    /// The hosts that failed last.
+    ailing: HashSet<Arc<str>>,
     waiting: usize,
     running: usize,
     retrying: usize,
@@ -46,6 +52,7 @@ impl Queue {
             hosts: HashMap::new(),
             turns: VecDeque::new(),
             held: HashMap::new(),
+            ailing: HashSet::new(),
             waiting: 0,
             running: 0,
             retrying: 0,
@@ -87,22 +94,30 @@ impl Queue {
         for _ in 0..self.turns.len() {
             let host = self.turns.pop_front()?;
             let Some(line) = self.hosts.get_mut(&host) else { continue };
-            let has_room = line.running < self.limits.requests_per_host.max(1);
-            let may_go = |delivery: &mut Delivery| has_room && (retries_may || delivery.attempts == 0);
+            let ails = self.ailing.contains(&host);
+            let has_room = line.running < if ails { 1 } else { self.limits.requests_per_host.max(1) };
+            let is_retry = |delivery: &Delivery| ails || delivery.attempts > 0;
+            let may_go = |delivery: &mut Delivery| has_room && (retries_may || !is_retry(delivery));
             let delivery = line.waiting.pop_front_if(may_go);
             if !line.waiting.is_empty() {
                 self.turns.push_back(host.clone());
             }
             if let Some(delivery) = delivery {
                 line.running += 1;
-                return Some((self.depart(host, &delivery), delivery));
+                let is_retry = is_retry(&delivery);
+                return Some((self.depart(host, &delivery, is_retry), delivery));
             }
         }
         None
     }
 
     /// It is not on its way any more. Says where in the store it was met meanwhile: there may be more to do.
-    pub(super) fn done(&mut self, ticket: &Ticket) -> Option<OutboxPlace> {
+    pub(super) fn done(&mut self, ticket: &Ticket, failed: bool) -> Option<OutboxPlace> {
+        if !failed {
+            self.ailing.remove(&ticket.host);
+        } else if self.ailing.len() < AILING_HOSTS {
+            self.ailing.insert(ticket.host.clone());
+        }
         self.running -= 1;
         self.retrying -= usize::from(ticket.is_retry);
         if let Some(line) = self.hosts.get_mut(&ticket.host) {
@@ -114,8 +129,12 @@ impl Queue {
         self.held.remove(&ticket.key).flatten()
     }
 
-    fn depart(&mut self, host: Arc<str>, delivery: &Delivery) -> Ticket {
-        let is_retry = delivery.attempts > 0;
+    /// Nobody is known to ail any more: a host that nobody has asked for since is not remembered for ever.
+    pub(super) fn forget_ailing(&mut self) {
+        self.ailing.clear();
+    }
+
+    fn depart(&mut self, host: Arc<str>, delivery: &Delivery, is_retry: bool) -> Ticket {
         self.waiting -= 1;
         self.running += 1;
         self.retrying += usize::from(is_retry);
@@ -175,10 +194,10 @@ mod tests {
         queue.offer("host", delivery("b", 0, 2)).unwrap();
         let (ticket, _) = queue.next().unwrap();
         assert!(queue.next().is_none());
-        assert_eq!(queue.done(&ticket), None);
+        assert_eq!(queue.done(&ticket, false), None);
         let (ticket, next) = queue.next().unwrap();
         assert_eq!(next.task.as_str(), "b");
-        queue.done(&ticket);
+        queue.done(&ticket, false);
         assert!(queue.hosts.is_empty() && queue.turns.is_empty() && queue.held.is_empty());
         assert_eq!((queue.waiting, queue.running, queue.retrying), (0, 0, 0));
     }
@@ -196,6 +215,43 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_failed_gets_one_at_a_time_until_it_succeeds() {
+        let mut queue = Queue::new(limits(10, 4, 1_000));
+        queue.offer("host", delivery("a", 0, 1)).unwrap();
+        let (ticket, _) = queue.next().unwrap();
+        queue.done(&ticket, true);
+        for (n, task) in (2..).zip(["b", "c", "d", "e"]) {
+            queue.offer("host", delivery(task, 0, n)).unwrap();
+        }
+        let (ticket, next) = queue.next().unwrap();
+        assert_eq!((next.task.as_str(), queue.retrying), ("b", 1));
+        assert!(queue.next().is_none());
+        queue.done(&ticket, true);
+        let (ticket, _) = queue.next().unwrap();
+        assert!(queue.next().is_none());
+        queue.done(&ticket, false);
+        assert_eq!(departures(&mut queue), ["d", "e"]);
+        assert_eq!(queue.retrying, 0);
+    }
+
+    #[test]
+    fn many_hosts_that_fail_leave_half_of_the_slots() {
+        let mut queue = Queue::new(limits(4, 4, 1_000));
+        for n in 0..8 {
+            queue.offer(&format!("dead{n}"), delivery(&format!("d{n}"), 0, n)).unwrap();
+            let (ticket, _) = queue.next().unwrap();
+            queue.done(&ticket, true);
+        }
+        // What is new to a host that failed is no better off than what has failed.
+        for n in 0..8 {
+            queue.offer(&format!("dead{n}"), delivery(&format!("e{n}"), 0, n)).unwrap();
+        }
+        queue.offer("live", delivery("l0", 0, 20)).unwrap();
+        queue.offer("live", delivery("l1", 0, 21)).unwrap();
+        assert_eq!(departures(&mut queue), ["e0", "e1", "l0", "l1"]);
+    }
+
+    #[test]
     fn what_is_in_hand_is_not_taken_twice_but_remembered() {
         let mut queue = Queue::new(limits(4, 4, 1_000));
         queue.offer("host", delivery("a", 0, 1)).unwrap();
@@ -204,7 +260,7 @@ mod tests {
         assert_eq!(taken.place.row, 1);
         assert!(queue.next().is_none());
         queue.offer("host", delivery("a", 0, 7)).unwrap();
-        assert_eq!(queue.done(&ticket).unwrap().row, 7);
+        assert_eq!(queue.done(&ticket, false).unwrap().row, 7);
         queue.offer("host", delivery("a", 0, 7)).unwrap();
         assert!(queue.next().is_some());
     }

@@ -1,8 +1,10 @@
 //! Receivers beside each other: one that is dead, one that is slow, and one that must not notice.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_sdk::push::{Deliverer, PushLimits};
+use tokio::sync::Notify;
 
 use crate::receiver::*;
 
@@ -70,6 +72,28 @@ async fn what_does_not_fit_into_memory_is_delivered_all_the_same() {
             next = postponed(&store) => { clock.set(next); deliverer.wake(); }
         }
     }
+    settled(&store).await;
+    assert!(receiver.is_silent());
+}
+
+#[tokio::test]
+async fn what_is_deleted_while_it_waits_for_its_turn_gets_nothing() {
+    let answer = Arc::new(Notify::new());
+    let mut receiver = Receiver::start([Say::When(answer.clone())]).await;
+    let (store, _) = store();
+    begin(&store, "first", config("x", receiver.url("first")), 0).await;
+    begin(&store, "deleted", config("x", receiver.url("deleted")), 2).await;
+    begin(&store, "replaced", config("x", receiver.url("replaced")), 0).await;
+    begin(&store, "last", config("x", receiver.url("last")), 0).await;
+    let limits = PushLimits { requests_per_host: 1, ..patient() };
+    let _deliverer = Deliverer::spawn(store.clone(), egress(), limits);
+    assert_eq!(receiver.next().await.path, "/first");
+    store.delete_push_config(&scope(), &"deleted".into(), &"x".into()).await.unwrap();
+    let other = config("x", receiver.url("other"));
+    store.put_push_config(&scope(), &"replaced".into(), other).await.unwrap();
+    answer.notify_one();
+    let paths = [receiver.next().await.path, receiver.next().await.path];
+    assert_eq!(paths, ["/last", "/other"]);
     settled(&store).await;
     assert!(receiver.is_silent());
 }
