@@ -251,6 +251,22 @@ impl Request {
         })
     }
 
+    /// Appends its parameters as JSON.
+    pub fn write_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self::SendMessage(request) | Self::SendStreamingMessage(request) => write(out, request),
+            Self::GetTask(request) => write(out, request),
+            Self::ListTasks(request) => write(out, request),
+            Self::CancelTask(request) => write(out, request),
+            Self::SubscribeToTask(request) => write(out, request),
+            Self::CreateTaskPushNotificationConfig(request) => write(out, request),
+            Self::GetTaskPushNotificationConfig(request)
+            | Self::DeleteTaskPushNotificationConfig(request) => write(out, request),
+            Self::ListTaskPushNotificationConfigs(request) => write(out, request),
+            Self::GetExtendedAgentCard(request) => write(out, request),
+        }
+    }
+
     /// The operation it is for.
     pub fn operation(&self) -> Operation {
         match self {

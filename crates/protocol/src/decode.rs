@@ -24,6 +24,17 @@ fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     read.map(|Object(value)| value)
 }
 
+/// What is wrong with a reply, as its decoder explained it.
+pub(crate) fn causes(error: &Error) -> String {
+    let cause = std::error::Error::source(error).and_then(|source| source.downcast_ref::<Error>());
+    let Some(cause) = cause else { return error.message().to_owned() };
+    match cause.violations().first() {
+        Some(violation) if violation.field.is_empty() => violation.description.clone(),
+        Some(violation) => format!("{}: {}", violation.field, violation.description),
+        None => cause.message().to_owned(),
+    }
+}
+
 fn explain<T: DeserializeOwned>(json: &[u8]) -> Error {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let failed = match serde_path_to_error::deserialize::<_, Object<T>>(&mut deserializer) {

@@ -1,19 +1,20 @@
 //! Why a gate refused a call, as a value: which gate, which limit, what is left, when to try again.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::ErrorCode;
+use crate::error::{ErrorCode, Fact};
 
 /// A refusal, precise enough to act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
     /// The gate that refused.
-    pub gate: &'static str,
+    pub gate: Cow<'static, str>,
     /// What sort of refusal it is; decides the status on every binding.
     pub kind: DeniedKind,
     /// A stable name for the reason, such as `BUDGET_EXCEEDED`.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The limit that was reached.
     pub limit: Option<String>,
     /// What the call would have made of it.
@@ -50,11 +51,15 @@ impl DeniedKind {
 
 impl Denied {
     /// A refusal by this gate, for this reason.
-    pub fn new(gate: &'static str, kind: DeniedKind, reason: &'static str) -> Self {
+    pub fn new(
+        gate: impl Into<Cow<'static, str>>,
+        kind: DeniedKind,
+        reason: impl Into<Cow<'static, str>>,
+    ) -> Self {
         Self {
-            gate,
+            gate: gate.into(),
             kind,
-            reason,
+            reason: reason.into(),
             limit: None,
             observed: None,
             remaining: None,
@@ -64,15 +69,16 @@ impl Denied {
     }
 
     /// The facts for `ErrorInfo.metadata`.
-    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn facts(&self) -> Vec<Fact> {
         let optional = [
             ("limit", &self.limit),
             ("observed", &self.observed),
             ("remaining", &self.remaining),
             ("hint", &self.hint),
         ];
-        let known = optional.into_iter().filter_map(|(key, value)| Some((key, value.clone()?)));
-        std::iter::once(("gate", self.gate.to_owned())).chain(known).collect()
+        let known =
+            optional.into_iter().filter_map(|(key, value)| Some((Cow::Borrowed(key), value.clone()?)));
+        std::iter::once((Cow::Borrowed("gate"), self.gate.clone().into_owned())).chain(known).collect()
     }
 }
 

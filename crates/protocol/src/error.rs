@@ -75,18 +75,21 @@ pub struct ErrorRow {
 }
 
 /// A failure with everything a caller may know about it. What only the log may know is its source.
-pub struct Error(Box<Inner>);
+pub struct Error(pub(crate) Box<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     code: ErrorCode,
     message: Cow<'static, str>,
-    reason: Option<&'static str>,
-    metadata: Vec<(&'static str, String)>,
-    violations: Vec<FieldViolation>,
-    denied: Option<Denied>,
-    retry_after: Option<Duration>,
+    pub(crate) reason: Option<Cow<'static, str>>,
+    pub(crate) metadata: Vec<Fact>,
+    pub(crate) violations: Vec<FieldViolation>,
+    pub(crate) denied: Option<Denied>,
+    pub(crate) retry_after: Option<Duration>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
+
+/// An entry of `ErrorInfo.metadata`.
+pub(crate) type Fact = (Cow<'static, str>, String);
 
 /// A field of a request that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -238,14 +241,14 @@ impl Error {
     /// Adds a fact to `ErrorInfo.metadata`.
     #[must_use]
     pub fn about(mut self, key: &'static str, value: impl Into<String>) -> Self {
-        self.0.metadata.push((key, value.into()));
+        self.0.metadata.push((Cow::Borrowed(key), value.into()));
         self
     }
 
     /// Replaces the table's reason by one of Chancery's own.
     #[must_use]
-    pub fn because(mut self, reason: &'static str) -> Self {
-        self.0.reason = Some(reason);
+    pub fn because(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
+        self.0.reason = Some(reason.into());
         self
     }
 
@@ -274,13 +277,18 @@ impl Error {
     }
 
     /// `ErrorInfo.reason`.
-    pub fn reason(&self) -> &'static str {
-        self.0.reason.unwrap_or(self.code().row().reason)
+    pub fn reason(&self) -> &str {
+        self.0.reason.as_deref().unwrap_or(self.code().row().reason)
     }
 
     /// `ErrorInfo.domain`.
     pub fn domain(&self) -> &'static str {
         if self.0.denied.is_some() || self.0.reason.is_some() { CHANCERY_DOMAIN } else { DOMAIN }
+    }
+
+    /// A fact of `ErrorInfo.metadata`, by its key.
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        self.0.metadata.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
     /// The fields that are wrong.
@@ -317,7 +325,8 @@ impl From<ErrorCode> for Error {
 
 impl From<Denied> for Error {
     fn from(denied: Denied) -> Self {
-        let mut error = Self::with_message(denied.kind.code(), denied.to_string()).because(denied.reason);
+        let mut error =
+            Self::with_message(denied.kind.code(), denied.to_string()).because(denied.reason.clone());
         error.0.retry_after = denied.retry_after;
         error.0.metadata = denied.facts();
         error.0.denied = Some(denied);
@@ -385,7 +394,7 @@ impl Serialize for ErrorInfo<'_> {
     }
 }
 
-struct Facts<'a>(&'a [(&'static str, String)]);
+struct Facts<'a>(&'a [Fact]);
 
 impl Serialize for Facts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

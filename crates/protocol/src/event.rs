@@ -137,6 +137,16 @@ impl<'de> Visitor<'de> for PayloadVisitor {
 // === impl Event ===
 
 impl Event {
+    /// An event as a peer sent it. Peers may spread it over lines, which would break the frames we put it in.
+    pub fn received(number: u64, json: Bytes) -> Self {
+        let has_lines = json.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+        let json = match std::str::from_utf8(&json) {
+            Ok(text) if has_lines => crate::json::compact(text).into(),
+            _ => json,
+        };
+        Self { number, json }
+    }
+
     /// Reads the event back into the model.
     pub fn payload(&self) -> Result<StreamResponse, Error> {
         crate::decode::decode_reply(&self.json)
@@ -146,6 +156,14 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_stays_on_one_line() {
+        let event = Event::received(3, Bytes::from_static(b"{\n \"message\" :\r\n{\"text\": \"a b\"} }"));
+        assert_eq!((event.number, &*event.json), (3, &br#"{"message":{"text":"a b"}}"#[..]));
+        let kept = Event::received(0, Bytes::from_static(b"{ }"));
+        assert_eq!(&*kept.json, b"{ }");
+    }
 
     #[test]
     fn exactly_one_payload() {

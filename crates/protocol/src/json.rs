@@ -267,7 +267,8 @@ fn skip_string(bytes: &mut std::str::Bytes<'_>) {
     }
 }
 
-fn compact(text: &str) -> String {
+/// The same JSON without insignificant white space.
+pub(crate) fn compact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut in_string = false;
     let mut escaped = false;

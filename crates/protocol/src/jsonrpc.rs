@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -154,7 +155,93 @@ fn refuse(error: &serde_json::Error) -> Error {
     }
 }
 
+// === requests ===
+
+/// A whole request with a number as its id.
+pub fn write_call(out: &mut Vec<u8>, id: u64, request: &Request) -> Result<(), Error> {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+    out.extend_from_slice(br#","method":""#);
+    out.extend_from_slice(request.operation().method().as_bytes());
+    out.extend_from_slice(br#"","params":"#);
+    request.write_json(out)?;
+    out.push(b'}');
+    Ok(())
+}
+
 // === answers ===
+
+/// Why an answer is none.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// The peer says that it failed.
+    Failed(Error),
+    /// What came is not an answer to this request; this is what is wrong with it.
+    Unreadable(String),
+}
+
+/// Reads the result out of an answer to the request with this id.
+pub fn decode_answer<T: DeserializeOwned>(body: &[u8], id: u64) -> Result<T, NoAnswer> {
+    if let Ok(text) = std::str::from_utf8(body)
+        && let Ok(Object(answer)) = serde_json::from_str::<Object<Answer<'_, T>>>(text)
+        && let (Some(Object(result)), None) = (answer.result, answer.error)
+        && answer.id.is_some_and(|answered| is_same(answered, id))
+    {
+        return Ok(result);
+    }
+    let result = answer_result(body, id)?;
+    crate::decode::decode_reply(result.as_bytes())
+        .map_err(|error| NoAnswer::Unreadable(crate::decode::causes(&error)))
+}
+
+/// The text of the result in an answer to the request with this id; `null` if it has none.
+pub fn answer_result(body: &[u8], id: u64) -> Result<&str, NoAnswer> {
+    let unreadable = |what: &str| NoAnswer::Unreadable(what.to_owned());
+    let text = std::str::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
+    let Object(answer) = serde_json::from_str::<Object<Outline<'_>>>(text)
+        .map_err(|_| unreadable("not a JSON-RPC response object"))?;
+    let own = answer.id.is_some_and(|answered| is_same(answered, id));
+    if let Some(error) = answer.error.and_then(|raw| Error::decode(raw.get().as_bytes())) {
+        // Whoever could not read the request could not read its id either.
+        let none = answer.id.is_none_or(|answered| answered.get() == "null");
+        return Err(if own || none { NoAnswer::Failed(error) } else { unreadable(WRONG_ID) });
+    }
+    if !own {
+        return Err(unreadable(WRONG_ID));
+    }
+    if answer.error.is_some() {
+        return Err(unreadable("its `error` is not an error object"));
+    }
+    // Some peers leave out a result that is empty.
+    Ok(answer.result.map_or("null", RawValue::get))
+}
+
+const WRONG_ID: &str = "its `id` is not that of the request";
+
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+struct Answer<'a, T> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(default = "Option::default")]
+    result: Option<Object<T>>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+fn is_same(answered: &RawValue, id: u64) -> bool {
+    answered.get() == itoa::Buffer::new().format(id)
+}
 
 /// What stands before a result.
 pub fn write_result_head(out: &mut Vec<u8>, id: &RequestId<'_>) {
@@ -245,6 +332,30 @@ mod tests {
                 (one, two) => panic!("{body}: {one:?} but {two:?}"),
             }
         }
+    }
+
+    #[test]
+    fn only_the_answer_to_the_request_is_one() {
+        let read = |body: &str| match decode_answer::<crate::request::GetTaskRequest>(body.as_bytes(), 7) {
+            Ok(read) => Ok(read.id.to_string()),
+            Err(NoAnswer::Failed(error)) => Err(format!("{:?}", error.code())),
+            Err(NoAnswer::Unreadable(what)) => Err(what),
+        };
+        assert_eq!(read(r#"{"jsonrpc":"2.0","id":7,"result":{"id":"t"}}"#), Ok("t".to_owned()));
+        assert_eq!(read(r#"{"result":{"id":"t"},"error":null,"id":7}"#), Ok("t".to_owned()));
+        assert_eq!(read(r#"{"id":8,"result":{"id":"t"}}"#), Err(WRONG_ID.to_owned()));
+        assert_eq!(read(r#"{"id":"7","result":{"id":"t"}}"#), Err(WRONG_ID.to_owned()));
+        assert_eq!(read(r#"{"result":{"id":"t"}}"#), Err(WRONG_ID.to_owned()));
+        let failed = r#""error":{"code":-32001,"message":"no"}"#;
+        assert_eq!(read(&format!("{{\"id\":7,{failed}}}")), Err("TaskNotFound".to_owned()));
+        assert_eq!(read(&format!("{{\"id\":null,{failed}}}")), Err("TaskNotFound".to_owned()));
+        assert_eq!(read(&format!("{{\"id\":8,{failed}}}")), Err(WRONG_ID.to_owned()));
+        assert_eq!(
+            read(r#"{"id":7,"result":{"id":7}}"#),
+            Err("id: invalid type: integer, expected a string".to_owned())
+        );
+        assert!(read("[]").unwrap_err().contains("not a JSON-RPC response"));
+        assert!(read(r#"{"id":7,"error":7}"#).unwrap_err().contains("error object"));
     }
 
     #[test]

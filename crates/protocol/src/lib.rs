@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `operation` | the eleven operations and the table of their names on every binding |
 //! | `error`, `denied` | failures and refusals, and the table of how they look on every binding |
+//! | `error_decode` | failures that others wrote, read back |
 //! | `call` | [`Call`], [`Reply`] and the central trait, [`Endpoint`] |
 //! | `task`, `message`, `event`, `push`, `request`, `card`, `security` | the messages of the protocol |
 //! | `kept` | a task that many share, kept as JSON once it has ended |
@@ -20,6 +21,7 @@ mod card;
 mod decode;
 mod denied;
 mod error;
+mod error_decode;
 mod event;
 mod field;
 mod id;

@@ -51,7 +51,7 @@ const fn row(operation: Operation, method: &'static str, verb: Method, path: &'s
 /// The table. A path with a `:verb` suffix stands before the one without, since the last suffix decides.
 /// Subscribe has two verbs: the proto says GET, the specification's text says POST.
 #[rustfmt::skip]
-pub const OPERATIONS: [OperationRow; 12] = [
+pub static OPERATIONS: [OperationRow; 12] = [
     row(Operation::SendMessage, "SendMessage", Method::POST, "/message:send"),
     row(Operation::SendStreamingMessage, "SendStreamingMessage", Method::POST, "/message:stream"),
     row(Operation::SubscribeToTask, "SubscribeToTask", Method::GET, "/tasks/{id}:subscribe"),
@@ -97,6 +97,19 @@ impl Operation {
         OPERATIONS.iter().find(|row| row.operation == self).map_or("", |row| row.method)
     }
 
+    /// Its rows in the table, the proto's own verb first.
+    pub fn rows(self) -> impl Iterator<Item = &'static OperationRow> {
+        OPERATIONS.iter().filter(move |row| row.operation == self)
+    }
+
+    /// Whether repeating it changes nothing.
+    pub fn is_idempotent(self) -> bool {
+        !matches!(
+            self,
+            Self::SendMessage | Self::SendStreamingMessage | Self::CreateTaskPushNotificationConfig
+        )
+    }
+
     /// Whether it answers with a stream.
     pub fn is_streaming(self) -> bool {
         matches!(self, Self::SendStreamingMessage | Self::SubscribeToTask)
@@ -131,6 +144,20 @@ impl Operation {
             other_verbs.push(row.verb.clone());
         }
         Err(if other_verbs.is_empty() { NoRoute::Path } else { NoRoute::Verb(other_verbs) })
+    }
+}
+
+impl OperationRow {
+    /// Appends the path with these, percent-encoded already, in the place of its variables.
+    pub fn write_path(&self, out: &mut String, variables: [&str; 2]) {
+        let mut variables = variables.into_iter();
+        let mut rest = self.path;
+        while let Some((before, after)) = rest.split_once('{') {
+            out.push_str(before);
+            out.push_str(variables.next().unwrap_or_default());
+            rest = after.split_once('}').map_or("", |(_, after)| after);
+        }
+        out.push_str(rest);
     }
 }
 
@@ -171,6 +198,19 @@ mod tests {
             assert_eq!(operation, row.operation, "{path}");
             assert_eq!(Operation::from_method(row.method), Some(row.operation));
             assert_eq!(row.operation.method(), row.method);
+        }
+    }
+
+    #[test]
+    fn a_written_path_is_found_again() {
+        for row in &OPERATIONS {
+            let mut path = String::new();
+            row.write_path(&mut path, ["t%2F1", "c"]);
+            let (operation, task, config) = find(&row.verb, &path).unwrap_or_else(|| panic!("{path}"));
+            assert_eq!(operation, row.operation);
+            assert_eq!(task.as_deref(), row.path.contains('{').then_some("t%2F1"), "{path}");
+            assert_eq!(config.as_deref(), (row.path.matches('{').count() == 2).then_some("c"), "{path}");
+            assert!(row.operation.rows().any(|own| std::ptr::eq(own, row)));
         }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::field::{int32, is_default, null_as_default, object, objects, optional_int32, optional_object};
 use crate::id::{ContextId, PushConfigId, TaskId, empty_as_none};
 use crate::json::JsonObject;
-use crate::message::Message;
+use crate::message::{Message, Part};
 use crate::push::TaskPushNotificationConfig;
 use crate::task::{Task, TaskState, TaskView};
 use crate::time::Timestamp;
@@ -209,6 +209,50 @@ pub enum SendMessageResponse<T = Task> {
     Task(T),
     /// A direct answer, without a task.
     Message(Message),
+}
+
+impl From<Message> for SendMessageRequest {
+    fn from(message: Message) -> Self {
+        Self { tenant: String::new(), message, configuration: None, metadata: None }
+    }
+}
+
+/// What a client says, as plain text.
+impl From<&str> for SendMessageRequest {
+    fn from(text: &str) -> Self {
+        Message::user(text).into()
+    }
+}
+
+/// What a client says, as plain text.
+impl From<String> for SendMessageRequest {
+    fn from(text: String) -> Self {
+        Message::user(text).into()
+    }
+}
+
+impl SendMessageResponse {
+    /// What the agent answered, as far as it is text: its message, or the artifacts of its task; if there
+    /// are none, what the task's status says.
+    pub fn text(&self) -> String {
+        let task = match self {
+            Self::Message(message) => return message.text().into_owned(),
+            Self::Task(task) => task,
+        };
+        if task.artifacts.is_empty() {
+            return task.status.message.as_ref().map(|said| said.text().into_owned()).unwrap_or_default();
+        }
+        let parts = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
+        parts.filter_map(Part::as_text).collect()
+    }
+
+    /// The task, if there is one.
+    pub fn task(&self) -> Option<&Task> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Message(_) => None,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for SendMessageResponse {
