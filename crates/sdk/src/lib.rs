@@ -26,7 +26,7 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `client` (default) | what dials out, and only where it may: [`egress`] |
+//! | `client` (default) | [`Client`], for calling agents elsewhere; what dials out goes only where [`egress`] lets it |
 //! | `server` (default) | the HTTP server with its two bindings, push notifications ([`push`]), and `client` |
 //! | `axum` | the site as an [axum](https://docs.rs/axum) router |
 //! | `tls` | TLS by rustls: for what dials out, and for the server, certificates reloaded when their files change |
@@ -34,6 +34,8 @@
 mod agent;
 #[cfg(feature = "server")]
 mod binding;
+#[cfg(feature = "client")]
+mod client;
 mod delegate;
 #[cfg(feature = "client")]
 pub mod egress;
@@ -53,6 +55,8 @@ pub use chancery_protocol::{
     Event, EventStream, Json, JsonObject, Message, Part, Principal, Role, Task, TaskId, TaskState, TaskView,
 };
 pub use chancery_store as store;
+#[cfg(feature = "client")]
+pub use client::*;
 pub use runtime::{Emit, Runtime};
 #[cfg(feature = "server")]
 pub use server::*;

@@ -190,21 +190,21 @@ impl Client {
             let body = format!(r#"{{"jsonrpc":"2.0","id":"r1","method":"{method}","params":{params}}}"#);
             return (Method::POST, format!("{}/", self.base), body);
         }
-        let row = OPERATIONS.into_iter().rfind(|row| row.method == method).expect("a known operation");
+        let row = OPERATIONS.iter().rfind(|row| row.method == method).expect("a known operation");
         if row.path.starts_with("/message:") {
-            return (row.verb, format!("{}{}", self.base, row.path), params.to_owned());
+            return (row.verb.clone(), format!("{}{}", self.base, row.path), params.to_owned());
         }
         let mut rest: Map<String, Value> = serde_json::from_str(params).expect("parameters");
         let named = rest.remove("id").map(|id| plain(&id)).unwrap_or_default();
         let mut path = format!("{}{}", self.base, row.path.replace("{id}", &named));
         if row.verb == Method::POST {
-            return (row.verb, path, Value::Object(rest).to_string());
+            return (row.verb.clone(), path, Value::Object(rest).to_string());
         }
         for (index, (name, value)) in rest.iter().enumerate() {
             let between = if index == 0 { '?' } else { '&' };
             write!(path, "{between}{name}={}", plain(value)).expect("a string grows");
         }
-        (row.verb, path, String::new())
+        (row.verb.clone(), path, String::new())
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test file uses its own part of this")]
 
 mod client;
+mod peer;
 mod sse;
 
 use std::future::Future;
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub use client::{Answer, Client, Refusal, Wire, raw};
+pub use peer::{Heard, Peer, Reply, card, proxy, sse};
 pub use sse::{Events, SseEvent};
 
 /// Both bindings, for tests that must hold on each.

@@ -1,0 +1,215 @@
+//! Finding an agent's card and keeping it for as long as one may.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use chancery_protocol::{AgentCard, decode_reply};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
+use parking_lot::Mutex;
+use tokio::time::{sleep, timeout};
+
+use super::error::ClientError;
+use super::freshness::{Asked, Freshness};
+use super::origin::Origin;
+use super::peer::Peer;
+use super::retry;
+use super::settings::Settings;
+use super::transport::{Outgoing, Terms, Transport, bare_status, whole};
+
+/// Where the card of an agent is found, below the agent's URL.
+const WELL_KNOWN: &str = "/.well-known/agent-card.json";
+/// For this long, calls go where the card last said without asking again, however short the card's own life is.
+const CALLS_WITHOUT_ASKING: Duration = Duration::from_secs(60);
+
+/// The card of one agent.
+#[derive(Debug)]
+pub(crate) struct Discovery {
+    uri: Uri,
+    known: Mutex<Option<Known>>,
+    /// One question at a time; whoever waited looks again.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    peer: Arc<Peer>,
+    fresh: Arc<Freshness>,
+    checked: Instant,
+}
+
+/// How badly a card is wanted anew.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// To call the agent.
+    ForCalls,
+    /// As RFC 9111 has it.
+    Fresh,
+    /// From the agent itself, whatever is known.
+    Anew,
+}
+
+impl Discovery {
+    /// Takes the agent's URL, or that of its card. The second is the origin that the user named.
+    pub(crate) fn new(url: &str) -> Result<(Self, Origin), ClientError> {
+        let problem = |why: &str| ClientError::Configuration(format!("`{url}` is no agent's URL: {why}"));
+        let given: Uri = url.parse().map_err(|_| problem("it cannot be read"))?;
+        let named = Origin::of(&given).map_err(problem)?;
+        let uri = if given.path().ends_with(".json") {
+            given
+        } else {
+            let base = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+            format!("{base}{WELL_KNOWN}").parse().map_err(|_| problem("it cannot be read"))?
+        };
+        let discovery = Self { uri, known: Mutex::new(None), asking: tokio::sync::Mutex::new(()) };
+        Ok((discovery, named))
+    }
+
+    /// Where and how to call.
+    pub(crate) async fn peer(
+        &self,
+        transport: &Transport,
+        settings: &Settings,
+    ) -> Result<Arc<Peer>, ClientError> {
+        self.obtain(transport, settings, Wanted::ForCalls).await
+    }
+
+    /// The card, asked for again if it is no longer fresh.
+    pub(crate) async fn card(
+        &self,
+        transport: &Transport,
+        settings: &Settings,
+    ) -> Result<Arc<AgentCard>, ClientError> {
+        Ok(self.obtain(transport, settings, Wanted::Fresh).await?.card.clone())
+    }
+
+    /// The card, asked for again whatever is known.
+    pub(crate) async fn refresh(
+        &self,
+        transport: &Transport,
+        settings: &Settings,
+    ) -> Result<Arc<AgentCard>, ClientError> {
+        Ok(self.obtain(transport, settings, Wanted::Anew).await?.card.clone())
+    }
+
+    async fn obtain(
+        &self,
+        transport: &Transport,
+        settings: &Settings,
+        wanted: Wanted,
+    ) -> Result<Arc<Peer>, ClientError> {
+        if let Some(peer) = self.usable(wanted) {
+            return Ok(peer);
+        }
+        let _turn = self.asking.lock().await;
+        if let Some(peer) = self.usable(wanted) {
+            return Ok(peer);
+        }
+        let known = self.known.lock().clone();
+        match self.ask(transport, settings, known.as_ref(), wanted).await {
+            Ok(found) => {
+                let peer = found.peer.clone();
+                *self.known.lock() = Some(found);
+                Ok(peer)
+            }
+            Err(error) => match known {
+                Some(known) if settings.stale_card_on_error && known.may_be_stale(&error, wanted) => {
+                    tracing::warn!(%error, "using a card that could not be confirmed");
+                    Ok(known.peer)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn usable(&self, wanted: Wanted) -> Option<Arc<Peer>> {
+        let known = self.known.lock();
+        let known = known.as_ref()?;
+        let now = Instant::now();
+        let recent = now.saturating_duration_since(known.checked) < CALLS_WITHOUT_ASKING;
+        let usable = match wanted {
+            Wanted::ForCalls => recent || known.fresh.is_fresh(now),
+            Wanted::Fresh => known.fresh.is_fresh(now),
+            Wanted::Anew => false,
+        };
+        usable.then(|| known.peer.clone())
+    }
+
+    async fn ask(
+        &self,
+        transport: &Transport,
+        settings: &Settings,
+        known: Option<&Known>,
+        wanted: Wanted,
+    ) -> Result<Known, ClientError> {
+        let known = known.filter(|known| known.fresh.may_store);
+        let mut terms = Terms::default();
+        terms.conditions.extend(known.map(|known| known.fresh.conditions()).unwrap_or_default());
+        if wanted == Wanted::Anew {
+            // Caches on the way have to ask too.
+            terms.conditions.push((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")));
+        }
+        let mut failed = 0;
+        loop {
+            let limit = settings.request_timeout;
+            let attempt = timeout(limit, self.ask_once(transport, settings, known, &terms)).await;
+            let error = match attempt {
+                Ok(Ok(found)) => return Ok(found),
+                Ok(Err(error)) => error,
+                Err(_) => return Err(ClientError::TimedOut { what: "the agent's card", after: limit }),
+            };
+            failed += 1;
+            match retry::pause(&error, true, failed, settings.retries) {
+                Some(pause) => sleep(pause).await,
+                None => return Err(error),
+            }
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        transport: &Transport,
+        settings: &Settings,
+        known: Option<&Known>,
+        terms: &Terms,
+    ) -> Result<Known, ClientError> {
+        let outgoing = Outgoing {
+            operation: None,
+            method: Method::GET,
+            uri: self.uri.clone(),
+            accept: HeaderValue::from_static("application/json"),
+            content_type: None,
+            body: Bytes::new(),
+        };
+        let at = Instant::now();
+        let (response, _place) = transport.exchange(&outgoing, terms).await?;
+        let asked = Asked { at, answered: Instant::now(), wall_clock: SystemTime::now() };
+        let (head, body) = response.into_parts();
+        let body = whole(body, &self.uri, settings.card_bytes).await?;
+        match (head.status, known) {
+            (StatusCode::OK, _) => {
+                let card: AgentCard = decode_reply(&body).map_err(|error| unreadable(&error))?;
+                let fresh = Arc::new(Freshness::of(&head.headers, asked));
+                let peer = Arc::new(Peer::new(card, &settings.preferred)?);
+                Ok(Known { peer, fresh, checked: asked.answered })
+            }
+            (StatusCode::NOT_MODIFIED, Some(known)) => {
+                let fresh = Arc::new(known.fresh.confirmed(&head.headers, asked));
+                Ok(Known { peer: known.peer.clone(), fresh, checked: asked.answered })
+            }
+            _ => Err(bare_status(&head, &body)),
+        }
+    }
+}
+
+impl Known {
+    /// A card that cannot be confirmed because nobody answers may do for a while, if it does not say otherwise.
+    fn may_be_stale(&self, error: &ClientError, wanted: Wanted) -> bool {
+        wanted != Wanted::Anew && error.is_retryable() && self.fresh.may_store && !self.fresh.must_revalidate
+    }
+}
+
+fn unreadable(error: &chancery_protocol::Error) -> ClientError {
+    let why = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    ClientError::BadAnswer(format!("it is no card of A2A 1.0: {why}"))
+}

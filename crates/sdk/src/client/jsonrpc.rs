@@ -1,0 +1,73 @@
+//! The JSON-RPC half of the client: one URL, the operation named in the envelope.
+
+use bytes::Bytes;
+use chancery_protocol::Request;
+use chancery_protocol::jsonrpc::{NoAnswer, answer_result, decode_answer, write_call};
+use http::response::Parts;
+use http::{HeaderValue, Method};
+use serde::de::DeserializeOwned;
+
+use super::error::ClientError;
+use super::peer::Interface;
+use super::transport::{Outgoing, bare_status, is_of_type, wrong_type};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
+
+pub(crate) fn encode(interface: &Interface, id: u64, request: &Request) -> Result<Outgoing, ClientError> {
+    let mut body = Vec::with_capacity(512);
+    write_call(&mut body, id, request).map_err(ClientError::Peer)?;
+    let operation = request.operation();
+    Ok(Outgoing {
+        operation: Some(operation),
+        method: Method::POST,
+        uri: interface.uri.clone(),
+        accept: if operation.is_streaming() { EVENTS } else { JSON },
+        content_type: Some(JSON),
+        body: body.into(),
+    })
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(head: &Parts, body: &[u8], id: u64) -> Result<T, ClientError> {
+    check(head, body, id)?;
+    decode_answer(body, id).map_err(no_answer)
+}
+
+/// For operations whose answer is empty.
+pub(crate) fn decode_empty(head: &Parts, body: &[u8], id: u64) -> Result<(), ClientError> {
+    check(head, body, id)?;
+    answer_result(body, id).map(|_| ()).map_err(no_answer)
+}
+
+/// An error of the protocol may come with any status; a success may not.
+fn check(head: &Parts, body: &[u8], id: u64) -> Result<(), ClientError> {
+    if head.status.is_success() {
+        return if is_of_type(head, &["application/json"]) {
+            Ok(())
+        } else {
+            Err(wrong_type(head, "application/json"))
+        };
+    }
+    Err(failure(head, body, id))
+}
+
+/// What an answer says that has no success to tell.
+pub(crate) fn failure(head: &Parts, body: &[u8], id: u64) -> ClientError {
+    match answer_result(body, id) {
+        Err(NoAnswer::Failed(error)) => ClientError::Peer(error),
+        _ => bare_status(head, body),
+    }
+}
+
+/// The event in a frame of a stream.
+pub(crate) fn event(data: &Bytes, id: u64) -> Result<Bytes, ClientError> {
+    let result = answer_result(data, id).map_err(no_answer)?;
+    Ok(data.slice_ref(result.as_bytes()))
+}
+
+fn no_answer(why: NoAnswer) -> ClientError {
+    match why {
+        NoAnswer::Failed(error) => ClientError::Peer(error),
+        NoAnswer::Unreadable(what) => ClientError::BadAnswer(what),
+    }
+}

@@ -1,0 +1,176 @@
+//! Calling agents, wherever they run.
+//!
+//! ```no_run
+//! use chancery_sdk::{Client, ClientError};
+//!
+//! # async fn run() -> Result<(), ClientError> {
+//! let client = Client::connect("http://127.0.0.1:8080").await?;
+//! let answer = client.send("Hello").await?;
+//! println!("{}", answer.text());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A call passes `unary` or `stream` (time, retries, resuming), a binding (`jsonrpc`, `rest`), and `transport` (limits,
+//! credentials, interceptors). Which interface of the agent is called is decided in `peer`, from the card that
+//! `discovery` keeps.
+
+mod builder;
+mod connector;
+mod credentials;
+mod discovery;
+mod endpoint;
+mod error;
+mod freshness;
+mod intercept;
+mod jsonrpc;
+mod limit;
+mod origin;
+mod peer;
+mod progress;
+mod rest;
+mod retry;
+mod settings;
+mod sse;
+mod stream;
+mod transport;
+mod unary;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chancery_protocol::{
+    AgentCard, CancelTaskRequest, GetTaskRequest, ListTasksRequest, ListTasksResponse, Request,
+    SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, Task, TaskId,
+};
+
+use tokio::sync::Semaphore;
+
+use discovery::Discovery;
+use peer::Peer;
+use settings::Settings;
+use transport::Transport;
+use unary::Options;
+
+pub use builder::ClientBuilder;
+pub use credentials::{Credentials, InvalidCredentials};
+pub use error::ClientError;
+pub use intercept::Interceptor;
+pub use stream::Events;
+
+/// An agent somewhere else. Cloning one is cheap, and all clones share connections and limits.
+///
+/// It is an [`Endpoint`](chancery_protocol::Endpoint), so whatever takes an agent of one's own takes this one too.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    settings: Arc<Settings>,
+    transport: Transport,
+    discovery: Discovery,
+    next_id: AtomicU64,
+    /// Places for open streams.
+    streams: Arc<Semaphore>,
+}
+
+impl Client {
+    /// Finds the agent at this URL, or whose card is at this URL, with default settings.
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self, ClientError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Starts with default settings.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    async fn open(settings: Arc<Settings>, url: &str) -> Result<Self, ClientError> {
+        let (discovery, named) = Discovery::new(url)?;
+        let transport = Transport::new(settings.clone(), named);
+        let streams = Arc::new(Semaphore::new(settings.streams));
+        let next_id = AtomicU64::new(1);
+        let client = Self(Arc::new(Inner { settings, transport, discovery, next_id, streams }));
+        client.peer().await?;
+        Ok(client)
+    }
+
+    /// Says something and waits for the answer: a text, a message, or a whole request.
+    pub async fn send(
+        &self,
+        what: impl Into<SendMessageRequest>,
+    ) -> Result<SendMessageResponse, ClientError> {
+        self.ask(Request::SendMessage(what.into()), Options::default()).await
+    }
+
+    /// Says something and watches the answer being made.
+    pub async fn stream(&self, what: impl Into<SendMessageRequest>) -> Result<Events, ClientError> {
+        self.watch(Request::SendStreamingMessage(what.into()), Options::default()).await
+    }
+
+    /// Watches a task.
+    pub async fn subscribe(&self, id: impl Into<TaskId>) -> Result<Events, ClientError> {
+        let request = SubscribeToTaskRequest { tenant: String::new(), id: id.into() };
+        self.watch(Request::SubscribeToTask(request), Options::default()).await
+    }
+
+    /// Watches a task from after an event on, if the agent numbers its events; from how it stands now, if not.
+    pub async fn resume(&self, id: impl Into<TaskId>, last_event: u64) -> Result<Events, ClientError> {
+        let request = SubscribeToTaskRequest { tenant: String::new(), id: id.into() };
+        let mut options = Options::default();
+        options.terms.last_event = Some(last_event);
+        self.watch(Request::SubscribeToTask(request), options).await
+    }
+
+    /// Looks at a task.
+    pub async fn get(&self, id: impl Into<TaskId>) -> Result<Task, ClientError> {
+        let request = GetTaskRequest { tenant: String::new(), id: id.into(), history_length: None };
+        self.ask(Request::GetTask(request), Options::default()).await
+    }
+
+    /// Looks at a page of one's tasks.
+    pub async fn list(&self, filter: ListTasksRequest) -> Result<ListTasksResponse, ClientError> {
+        self.ask(Request::ListTasks(filter), Options::default()).await
+    }
+
+    /// Stops a task.
+    pub async fn cancel(&self, id: impl Into<TaskId>) -> Result<Task, ClientError> {
+        let request = CancelTaskRequest { tenant: String::new(), id: id.into(), metadata: None };
+        self.ask(Request::CancelTask(request), Options::default()).await
+    }
+
+    /// The agent's card: the known one for as long as it is fresh, and asked for again then.
+    pub async fn card(&self) -> Result<Arc<AgentCard>, ClientError> {
+        self.0.discovery.card(&self.0.transport, &self.0.settings).await
+    }
+
+    /// The agent's card, asked for again now. Calls follow what it says.
+    pub async fn refresh_card(&self) -> Result<Arc<AgentCard>, ClientError> {
+        self.0.discovery.refresh(&self.0.transport, &self.0.settings).await
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    fn transport(&self) -> &Transport {
+        &self.0.transport
+    }
+
+    async fn peer(&self) -> Result<Arc<Peer>, ClientError> {
+        self.0.discovery.peer(&self.0.transport, &self.0.settings).await
+    }
+
+    fn next_id(&self) -> u64 {
+        self.0.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("discovery", &self.0.discovery)
+            .field("settings", &self.0.settings)
+            .finish_non_exhaustive()
+    }
+}

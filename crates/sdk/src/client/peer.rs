@@ -1,0 +1,135 @@
+//! Which of the interfaces on a card to call, and what each call to it needs to know.
+
+use std::sync::Arc;
+
+use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding, Version};
+use http::Uri;
+
+use super::error::ClientError;
+use super::origin::Origin;
+use crate::IDEMPOTENCY_EXTENSION;
+
+/// How the calls to a peer look as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    JsonRpc,
+    Rest,
+}
+
+/// One interface that can be called.
+#[derive(Clone, Debug)]
+pub(crate) struct Interface {
+    pub(crate) wire: Wire,
+    /// Where JSON-RPC is posted to.
+    pub(crate) uri: Uri,
+    /// What stands before the paths of HTTP+JSON: URL and tenant, without a slash at the end.
+    pub(crate) base: String,
+    pub(crate) tenant: String,
+}
+
+/// An agent as its card describes it.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) card: Arc<AgentCard>,
+    /// The best one first; never empty.
+    pub(crate) interfaces: Vec<Interface>,
+    /// Whether a send with a key may be repeated.
+    pub(crate) honours_keys: bool,
+}
+
+impl Peer {
+    /// Takes what can be used, in the user's order, then in the card's.
+    pub(crate) fn new(card: AgentCard, preferred: &[ProtocolBinding]) -> Result<Self, ClientError> {
+        let mut usable = Vec::new();
+        let mut offered = Vec::new();
+        for interface in &card.supported_interfaces {
+            match usable_interface(interface) {
+                Ok(found) => usable.push((rank(&interface.protocol_binding, preferred), found)),
+                Err(why) => offered.push(describe(interface, why)),
+            }
+        }
+        if usable.is_empty() {
+            return Err(ClientError::NoInterface { offered });
+        }
+        usable.sort_by_key(|(rank, _)| *rank);
+        let honours_keys =
+            card.capabilities.extensions.iter().any(|known| known.uri == IDEMPOTENCY_EXTENSION);
+        let interfaces = usable.into_iter().map(|(_, interface)| interface).collect();
+        Ok(Self { card: Arc::new(card), interfaces, honours_keys })
+    }
+}
+
+fn rank(binding: &ProtocolBinding, preferred: &[ProtocolBinding]) -> usize {
+    preferred.iter().position(|known| known == binding).unwrap_or(preferred.len())
+}
+
+fn usable_interface(interface: &AgentInterface) -> Result<Interface, &'static str> {
+    let wire = match interface.protocol_binding {
+        ProtocolBinding::JsonRpc => Wire::JsonRpc,
+        ProtocolBinding::HttpJson => Wire::Rest,
+        _ => return Err("a binding that this client does not speak"),
+    };
+    if Version::parse(&interface.protocol_version) != Some(Version::V1_0) {
+        return Err("a version that this client does not speak");
+    }
+    let uri: Uri = interface.url.parse().map_err(|_| "its URL cannot be read")?;
+    Origin::of(&uri)?;
+    let mut base =
+        interface.url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
+    if !interface.tenant.is_empty() {
+        base.push('/');
+        base.extend(super::rest::segment(&interface.tenant));
+    }
+    Ok(Interface { wire, uri, base, tenant: interface.tenant.clone() })
+}
+
+/// A card is somebody else's: what it says is shown short and clean.
+fn describe(interface: &AgentInterface, why: &str) -> String {
+    let clean = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(100).collect() };
+    let (binding, version) = (clean(interface.protocol_binding.as_str()), clean(&interface.protocol_version));
+    format!("{binding} {version} at {} ({why})", clean(&interface.url))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(interfaces: Vec<AgentInterface>) -> AgentCard {
+        interfaces.into_iter().fold(AgentCard::new("a", "b", "1"), AgentCard::interface)
+    }
+
+    fn chosen(card: AgentCard, preferred: &[ProtocolBinding]) -> Vec<String> {
+        let peer = Peer::new(card, preferred).unwrap();
+        peer.interfaces.iter().map(|interface| interface.base.clone()).collect()
+    }
+
+    #[test]
+    fn the_card_decides_unless_the_user_does() {
+        let both = || {
+            card(vec![
+                AgentInterface::new("grpc.example:443", ProtocolBinding::Grpc),
+                AgentInterface::new("https://a.example/old", ProtocolBinding::JsonRpc).version("0.3"),
+                AgentInterface::new("https://a.example/rpc/", ProtocolBinding::JsonRpc),
+                AgentInterface::new("https://a.example/rest", ProtocolBinding::HttpJson).tenant("b/c"),
+                AgentInterface::new("https://a.example/custom", "https://bindings.example/x"),
+            ])
+        };
+        assert_eq!(chosen(both(), &[]), ["https://a.example/rpc", "https://a.example/rest/b%2Fc"]);
+        let rest_first = chosen(both(), &[ProtocolBinding::HttpJson]);
+        assert_eq!(rest_first, ["https://a.example/rest/b%2Fc", "https://a.example/rpc"]);
+    }
+
+    #[test]
+    fn a_card_without_anything_usable_says_what_it_has() {
+        let odd = card(vec![
+            AgentInterface::new("grpc.example:443", ProtocolBinding::Grpc),
+            AgentInterface::new("https://a.example", ProtocolBinding::JsonRpc).version("9.0"),
+            AgentInterface::new("a.example", ProtocolBinding::JsonRpc),
+            AgentInterface::new("https://me:hush@a.example", ProtocolBinding::JsonRpc),
+        ]);
+        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &[]) else { panic!("it was usable") };
+        assert_eq!(offered.len(), 4);
+        assert!(offered[0].starts_with("GRPC 1.0 at grpc.example:443"), "{offered:?}");
+        assert!(offered[1].contains("version"), "{offered:?}");
+    }
+}

@@ -1,0 +1,68 @@
+//! What a client is told once and keeps to: times, limits, preferences.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_protocol::ProtocolBinding;
+
+use super::credentials::Credentials;
+use super::intercept::Interceptor;
+
+/// All settings of a client, with their defaults.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) connect_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) retries: u32,
+    pub(crate) resumes: u32,
+    pub(crate) concurrent_calls: usize,
+    pub(crate) streams: usize,
+    pub(crate) rate: Option<(u32, u32)>,
+    pub(crate) response_bytes: usize,
+    pub(crate) event_bytes: usize,
+    pub(crate) card_bytes: usize,
+    pub(crate) preferred: Vec<ProtocolBinding>,
+    pub(crate) extensions: Vec<String>,
+    pub(crate) credentials: Credentials,
+    pub(crate) credentials_to: Vec<String>,
+    pub(crate) stale_card_on_error: bool,
+    pub(crate) interceptors: Vec<Arc<dyn Interceptor>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(300),
+            retries: 3,
+            resumes: 5,
+            concurrent_calls: 256,
+            streams: 256,
+            rate: None,
+            response_bytes: 16 << 20,
+            event_bytes: 16 << 20,
+            card_bytes: 1 << 20,
+            preferred: Vec::new(),
+            extensions: Vec::new(),
+            credentials: Credentials::default(),
+            credentials_to: Vec::new(),
+            stale_card_on_error: false,
+            interceptors: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("request_timeout", &self.request_timeout)
+            .field("retries", &self.retries)
+            .field("preferred", &self.preferred)
+            .field("extensions", &self.extensions)
+            .field("credentials", &self.credentials)
+            .finish_non_exhaustive()
+    }
+}

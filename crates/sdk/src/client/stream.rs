@@ -1,0 +1,397 @@
+//! Calls whose answer is a stream: one that takes itself up again when it breaks, and never ends as if all were
+//! said when it is not.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use chancery_protocol::{
+    BoxFuture, ErrorCode, Event, GetTaskRequest, Request, StreamResponse, SubscribeToTaskRequest, Task,
+    TaskId,
+};
+use futures_core::Stream;
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+
+use super::error::ClientError;
+use super::peer::Wire;
+use super::progress::Progress;
+use super::settings::Settings;
+use super::sse::{Frame, Reader};
+use super::transport::{is_of_type, whole, wrong_type};
+use super::unary::{Answer, Finish, Options, is_safe};
+use super::{Client, jsonrpc, rest, retry};
+
+/// How long a peer may take to end a stream after it has said everything.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// The longest that a peer can make us wait before we come back.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// The events of a task as they happen, in order, each once. When the connection breaks, the stream takes itself up
+/// again where it was; when that does not work, its last item is an error. It ends without one only after the task has
+/// ended, or waits for somebody, or the agent has answered directly.
+pub struct Events {
+    client: Client,
+    /// What opened the stream.
+    request: Request,
+    options: Options,
+    progress: Progress,
+    ready: VecDeque<Event>,
+    link: Link,
+    /// How often in a row it broke without anything new having come.
+    failed: u32,
+    /// Whether what was said may be said again.
+    may_say_again: bool,
+    deadline: Option<Pin<Box<Sleep>>>,
+    since: Instant,
+    _slot: OwnedSemaphorePermit,
+}
+
+enum Link {
+    Open(Box<Open>),
+    Opening(BoxFuture<'static, Result<Opened, ClientError>>),
+    Over,
+}
+
+/// A stream that has been opened again, or what came of its task meanwhile.
+enum Opened {
+    Stream(Box<Open>),
+    Outcome(Event),
+}
+
+/// A stream of frames.
+pub(crate) struct Open {
+    wire: Wire,
+    id: u64,
+    body: Incoming,
+    reader: Reader,
+    idle: Duration,
+    heard: Instant,
+    quiet: Pin<Box<Sleep>>,
+}
+
+/// What comes next from the peer.
+enum Heard {
+    Frame(Frame),
+    /// The peer has ended the stream.
+    End,
+    /// The stream broke off.
+    Cut(hyper::Error),
+    /// Nothing, for too long.
+    Nothing,
+    TooLarge,
+}
+
+/// Reads an answer that must be a stream.
+struct Streamed;
+
+impl Client {
+    pub(crate) async fn watch(&self, request: Request, mut options: Options) -> Result<Events, ClientError> {
+        let limit = self.settings().request_timeout;
+        let slot = match timeout(limit, self.0.streams.clone().acquire_owned()).await {
+            Ok(Ok(slot)) => slot,
+            _ => return Err(ClientError::TimedOut { what: "a free place for a stream", after: limit }),
+        };
+        // The key has to be the same if the message has to be sent again.
+        let peer = self.peer().await?;
+        let may_say_again = is_safe(&peer, &request, &mut options.terms, self.settings());
+        let open = self.attempts(request.clone(), options.clone(), &Streamed).await?;
+        let progress = Progress::after(options.terms.last_event.unwrap_or_default());
+        let deadline = options.deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));
+        Ok(Events {
+            client: self.clone(),
+            request,
+            options,
+            progress,
+            ready: VecDeque::new(),
+            link: Link::Open(Box::new(open)),
+            failed: 0,
+            may_say_again,
+            deadline,
+            since: Instant::now(),
+            _slot: slot,
+        })
+    }
+
+    /// Takes a stream up again after an event, or says what came of its task.
+    async fn reopen(
+        self,
+        id: TaskId,
+        mut options: Options,
+        last: u64,
+        pause: Duration,
+    ) -> Result<Opened, ClientError> {
+        sleep(pause).await;
+        options.terms.last_event = (last > 0).then_some(last);
+        options.terms.idempotency_key = None;
+        options.retries = Some(0);
+        let request = SubscribeToTaskRequest { tenant: String::new(), id: id.clone() };
+        match self.attempts(Request::SubscribeToTask(request), options.clone(), &Streamed).await {
+            Ok(open) => Ok(Opened::Stream(Box::new(open))),
+            Err(error) if error.code() == Some(ErrorCode::UnsupportedOperation) => {
+                options.terms.last_event = None;
+                let request = GetTaskRequest { tenant: String::new(), id, history_length: None };
+                outcome(self.ask(Request::GetTask(request), options).await?, last)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says the same thing again, which the peer will run only once.
+    async fn say_again(
+        self,
+        request: Request,
+        mut options: Options,
+        pause: Duration,
+    ) -> Result<Opened, ClientError> {
+        sleep(pause).await;
+        options.retries = Some(0);
+        self.attempts(request, options, &Streamed).await.map(|open| Opened::Stream(Box::new(open)))
+    }
+}
+
+/// A task that has nothing more to say, as the last event of its stream.
+fn outcome(task: Task, last_event: u64) -> Result<Opened, ClientError> {
+    let state = task.status.state;
+    if !state.is_terminal() && !state.is_interrupted() {
+        let why = "the agent does not stream the task any more, though it goes on".to_owned();
+        return Err(ClientError::StreamCut { last_event, why });
+    }
+    let json = serde_json::to_vec(&StreamResponse::Task(task));
+    let json = json.map_err(|error| ClientError::bad(error.to_string()))?;
+    Ok(Opened::Outcome(Event { number: 0, json: json.into() }))
+}
+
+impl Finish for Streamed {
+    type Output = Open;
+
+    async fn finish(&self, answer: Answer, settings: &Settings) -> Result<Open, ClientError> {
+        let (head, body) = answer.response.into_parts();
+        if head.status.is_success() && is_of_type(&head, &["text/event-stream"]) {
+            return Ok(Open::new(answer.wire, answer.id, body, settings));
+        }
+        let body = whole(body, &answer.uri, settings.response_bytes).await?;
+        let failure = match answer.wire {
+            Wire::JsonRpc => jsonrpc::failure(&head, &body, answer.id),
+            Wire::Rest => rest::failure(&head, &body),
+        };
+        match failure {
+            ClientError::Status { status, .. } if status.is_success() => {
+                Err(wrong_type(&head, "text/event-stream"))
+            }
+            failure => Err(failure),
+        }
+    }
+}
+
+// === impl Open ===
+
+impl Open {
+    fn new(wire: Wire, id: u64, body: Incoming, settings: &Settings) -> Self {
+        let (heard, idle) = (Instant::now(), settings.idle_timeout);
+        let quiet = Box::pin(sleep_until(heard + idle));
+        Self { wire, id, body, reader: Reader::new(settings.event_bytes), idle, heard, quiet }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+        loop {
+            if let Some(frame) = self.reader.next() {
+                return Poll::Ready(Heard::Frame(frame));
+            }
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Ready(Some(Ok(piece))) => {
+                    self.heard = Instant::now();
+                    let fits = piece.data_ref().is_none_or(|data| self.reader.push(data).is_ok());
+                    if !fits {
+                        return Poll::Ready(Heard::TooLarge);
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Heard::Cut(error)),
+                Poll::Ready(None) => return Poll::Ready(Heard::End),
+                Poll::Pending => return self.poll_quiet(context),
+            }
+        }
+    }
+
+    /// The timer is moved only when it fires, not with every piece.
+    fn poll_quiet(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+        loop {
+            ready!(self.quiet.as_mut().poll(context));
+            let due = self.heard + self.idle;
+            if due <= Instant::now() {
+                return Poll::Ready(Heard::Nothing);
+            }
+            self.quiet.as_mut().reset(due);
+        }
+    }
+
+    /// Everything has been said: the peer has only to end the stream.
+    fn expect_end(&mut self) {
+        self.idle = self.idle.min(GOODBYE);
+        self.quiet.as_mut().reset(self.heard + self.idle);
+    }
+
+    fn event(&self, frame: &Frame) -> Result<Event, ClientError> {
+        let json = match self.wire {
+            Wire::JsonRpc => jsonrpc::event(&frame.data, self.id)?,
+            Wire::Rest => rest::event(&frame.data)?,
+        };
+        Ok(Event::received(frame.number, json))
+    }
+}
+
+// === impl Events ===
+
+impl Events {
+    /// The next event. An error is the last item.
+    pub async fn next(&mut self) -> Option<Result<Event, ClientError>> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// The task that is watched, once that is known.
+    pub fn task_id(&self) -> Option<&TaskId> {
+        match &self.request {
+            Request::SubscribeToTask(request) => Some(&request.id),
+            _ => self.progress.task.as_ref(),
+        }
+    }
+
+    /// The number of the last event; 0 if the agent does not number them.
+    pub fn last_event(&self) -> u64 {
+        self.progress.last
+    }
+
+    /// Takes what the peer said. An error ends the stream.
+    fn take(&mut self, heard: Heard) -> Result<(), ClientError> {
+        let frame = match heard {
+            Heard::Frame(frame) => frame,
+            Heard::End if self.progress.is_over() || self.progress.is_waiting() => return self.end(),
+            Heard::Cut(_) | Heard::Nothing if self.progress.is_over() => return self.end(),
+            Heard::End => return self.broken("the agent ended it before the task"),
+            Heard::Cut(error) => return self.broken(&error.to_string()),
+            Heard::Nothing => {
+                // A peer that has nothing to say is not one that fails.
+                self.failed = 0;
+                return self.broken("the agent was silent for too long");
+            }
+            Heard::TooLarge => {
+                let limit = self.client.settings().event_bytes;
+                return Err(ClientError::TooLarge { what: "an event of the stream", limit });
+            }
+        };
+        let Link::Open(open) = &mut self.link else { return Ok(()) };
+        if frame.data.is_empty() {
+            return Ok(());
+        }
+        let event = match open.event(&frame) {
+            Ok(event) => event,
+            // It says that coming back helps.
+            Err(ClientError::Peer(error)) if error.is_retryable() => return self.broken(error.message()),
+            Err(error) => return Err(error),
+        };
+        let mut new = Vec::new();
+        self.progress.take(event, &mut new)?;
+        if !new.is_empty() {
+            self.failed = 0;
+            self.ready.extend(new);
+        }
+        if self.progress.is_over() {
+            open.expect_end();
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), ClientError> {
+        self.link = Link::Over;
+        Ok(())
+    }
+
+    /// Takes the stream up again, if that is possible at all.
+    fn broken(&mut self, why: &str) -> Result<(), ClientError> {
+        let last = self.progress.last;
+        let cut = |why: String| Err(ClientError::StreamCut { last_event: last, why });
+        self.failed += 1;
+        if self.failed > self.client.settings().resumes {
+            return cut(why.to_owned());
+        }
+        let asked = match &self.link {
+            Link::Open(open) => open.reader.retry.unwrap_or_default().min(LONGEST_RETRY),
+            _ => Duration::ZERO,
+        };
+        let pause = asked.max(retry::jittered(self.failed));
+        let (client, options) = (self.client.clone(), self.options.clone());
+        self.link = Link::Opening(match self.task_id().cloned() {
+            Some(id) => Box::pin(client.reopen(id, options, last, pause)),
+            None if self.may_say_again => Box::pin(client.say_again(self.request.clone(), options, pause)),
+            None => return cut(format!("{why}, and which task it was is not known yet")),
+        });
+        Ok(())
+    }
+
+    fn opened(&mut self, opened: Result<Opened, ClientError>) -> Result<(), ClientError> {
+        match opened {
+            Ok(Opened::Stream(open)) => {
+                self.progress.resume();
+                self.link = Link::Open(open);
+                Ok(())
+            }
+            Ok(Opened::Outcome(event)) => {
+                self.ready.push_back(event);
+                self.end()
+            }
+            Err(error @ ClientError::StreamCut { .. }) => Err(error),
+            Err(error) if error.is_retryable() => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                self.broken(&format!("{error}{}", cause.unwrap_or_default()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Event, ClientError>>> {
+        let Some(deadline) = &mut self.deadline else { return Poll::Pending };
+        ready!(deadline.as_mut().poll(context));
+        self.link = Link::Over;
+        let after = self.since.elapsed();
+        Poll::Ready(Some(Err(ClientError::TimedOut { what: "the stream", after })))
+    }
+}
+
+impl Stream for Events {
+    type Item = Result<Event, ClientError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if let Some(event) = this.ready.pop_front() {
+                return Poll::Ready(Some(Ok(event)));
+            }
+            let outcome = match &mut this.link {
+                Link::Over => return Poll::Ready(None),
+                Link::Opening(opening) => match opening.as_mut().poll(context) {
+                    Poll::Ready(opened) => this.opened(opened),
+                    Poll::Pending => return this.poll_deadline(context),
+                },
+                Link::Open(open) => match open.poll(context) {
+                    Poll::Ready(heard) => this.take(heard),
+                    Poll::Pending => return this.poll_deadline(context),
+                },
+            };
+            if let Err(error) = outcome {
+                this.link = Link::Over;
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,287 @@
+//! One HTTP exchange with a peer: limits, credentials, interceptors, and every way in which it can fail.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use chancery_protocol::{EXTENSIONS_HEADER, Operation, VERSION_HEADER};
+use http::response::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, Response, Uri, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::connector::{Connector, Forbidden};
+use super::credentials::Audience;
+use super::error::ClientError;
+use super::limit::Rate;
+use super::origin::Origin;
+use super::settings::Settings;
+
+/// How large the head of an answer may be.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 100;
+/// How long a connection that nobody uses is kept.
+const IDLE: Duration = Duration::from_secs(30);
+/// How much of an answer that is none is repeated.
+const EXCERPT_CHARS: usize = 200;
+
+const VERSION: HeaderValue = HeaderValue::from_static("1.0");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The way to one peer, shared by all calls to it.
+pub(crate) struct Transport {
+    http: legacy::Client<Connector, Full<Bytes>>,
+    settings: Arc<Settings>,
+    audience: Audience,
+    places: Arc<Semaphore>,
+    rate: Option<Rate>,
+    extensions: Option<HeaderValue>,
+}
+
+/// A request as a binding wants it.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    /// None for the card.
+    pub(crate) operation: Option<Operation>,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) accept: HeaderValue,
+    /// None if there is no body.
+    pub(crate) content_type: Option<HeaderValue>,
+    pub(crate) body: Bytes,
+}
+
+/// What a call says besides its request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Terms {
+    pub(crate) extensions: Vec<String>,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) last_event: Option<u64>,
+    pub(crate) traceparent: Option<String>,
+    /// Conditions on the card.
+    pub(crate) conditions: Vec<(HeaderName, HeaderValue)>,
+}
+
+// === impl Transport ===
+
+impl Transport {
+    pub(crate) fn new(settings: Arc<Settings>, named: Origin) -> Self {
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(settings.concurrent_calls)
+            .http1_max_buf_size(MAX_HEAD_BYTES)
+            .http1_max_headers(MAX_HEADERS)
+            .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX))
+            .build(Connector::new(&settings, named.clone()));
+        let extensions = settings.extensions.join(", ");
+        Self {
+            http,
+            audience: Audience { named, allowed: settings.credentials_to.clone() },
+            places: Arc::new(Semaphore::new(settings.concurrent_calls)),
+            rate: settings.rate.map(|(per_second, burst)| Rate::new(per_second, burst)),
+            extensions: HeaderValue::try_from(extensions).ok().filter(|value| !value.is_empty()),
+            settings,
+        }
+    }
+
+    /// Waits for its turn, sends a request and waits for the head of the answer. The place is held for as long
+    /// as the answer is being read.
+    pub(crate) async fn exchange(
+        &self,
+        outgoing: &Outgoing,
+        terms: &Terms,
+    ) -> Result<(Response<Incoming>, OwnedSemaphorePermit), ClientError> {
+        let place = self.places.clone().acquire_owned().await;
+        let place = place.map_err(|_| ClientError::bad("the client is closed"))?;
+        if let Some(rate) = &self.rate {
+            rate.take().await;
+        }
+        let origin = Origin::of(&outgoing.uri).map_err(ClientError::bad)?;
+        let request = self.request(outgoing, terms, &origin)?;
+        let response = self.http.request(request).await.map_err(|error| failed(error, &origin))?;
+        if self.settings.interceptors.is_empty() {
+            return Ok((response, place));
+        }
+        let (head, body) = response.into_parts();
+        for interceptor in &self.settings.interceptors {
+            interceptor.after(outgoing.operation, &head);
+        }
+        Ok((Response::from_parts(head, body), place))
+    }
+
+    fn request(
+        &self,
+        outgoing: &Outgoing,
+        terms: &Terms,
+        origin: &Origin,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        let mut request = Request::new(Full::new(outgoing.body.clone()));
+        *request.method_mut() = outgoing.method.clone();
+        *request.uri_mut() = outgoing.uri.clone();
+        let headers = request.headers_mut();
+        headers.insert(HeaderName::from_static(VERSION_HEADER), VERSION);
+        headers.insert(header::ACCEPT, outgoing.accept.clone());
+        if let Some(content_type) = &outgoing.content_type {
+            headers.insert(header::CONTENT_TYPE, content_type.clone());
+        }
+        self.write_terms(terms, headers)?;
+        if self.audience.includes(origin) {
+            self.settings.credentials.write(headers);
+        }
+        if self.settings.interceptors.is_empty() {
+            return Ok(request);
+        }
+        let (mut head, body) = request.into_parts();
+        for interceptor in &self.settings.interceptors {
+            interceptor.before(outgoing.operation, &mut head).map_err(ClientError::Intercepted)?;
+        }
+        if !Origin::of(&head.uri).is_ok_and(|led| led == *origin) {
+            return Err(ClientError::Intercepted("an interceptor may not lead a call elsewhere".into()));
+        }
+        Ok(Request::from_parts(head, body))
+    }
+
+    fn write_terms(&self, terms: &Terms, headers: &mut http::HeaderMap) -> Result<(), ClientError> {
+        let name = HeaderName::from_static(EXTENSIONS_HEADER);
+        if terms.extensions.is_empty() {
+            if let Some(extensions) = &self.extensions {
+                headers.insert(name, extensions.clone());
+            }
+        } else {
+            let own = self.settings.extensions.iter().filter(|uri| !terms.extensions.contains(uri));
+            let all: Vec<_> = own.chain(&terms.extensions).map(String::as_str).collect();
+            headers.insert(name, value("an extension", &all.join(", "))?);
+        }
+        if let Some(key) = &terms.idempotency_key {
+            headers.insert(IDEMPOTENCY_KEY, value("the idempotency key", key)?);
+        }
+        if let Some(number) = terms.last_event {
+            headers.insert(LAST_EVENT_ID, HeaderValue::from(number));
+        }
+        if let Some(trace) = &terms.traceparent {
+            headers.insert(TRACEPARENT, value("the traceparent", trace)?);
+        }
+        headers.extend(terms.conditions.iter().cloned());
+        Ok(())
+    }
+}
+
+fn value(what: &str, text: &str) -> Result<HeaderValue, ClientError> {
+    HeaderValue::from_str(text)
+        .map_err(|_| ClientError::Configuration(format!("{what} must be visible ASCII to be sent")))
+}
+
+/// Tells apart why there is no answer: it matters whether anything was sent.
+fn failed(error: legacy::Error, origin: &Origin) -> ClientError {
+    if let Some(forbidden) = find::<Forbidden>(&error) {
+        return ClientError::Refused { origin: origin.to_string(), why: forbidden.to_string() };
+    }
+    let inner = find::<hyper::Error>(&error);
+    if inner.is_some_and(hyper::Error::is_parse_too_large) {
+        return ClientError::TooLarge { what: "the head of the answer", limit: MAX_HEAD_BYTES };
+    }
+    if inner.is_some_and(hyper::Error::is_parse) {
+        return ClientError::bad("it is not HTTP");
+    }
+    let unsent = error.is_connect() || inner.is_some_and(hyper::Error::is_canceled);
+    let (origin, source) = (origin.to_string(), Box::new(error));
+    if unsent { ClientError::Connect { origin, source } } else { ClientError::Cut { origin, source } }
+}
+
+/// Looks for a cause along the chain.
+fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+// === answers ===
+
+/// Reads a body to its end, as long as that is not too far away.
+pub(crate) async fn whole(body: Incoming, uri: &Uri, limit: usize) -> Result<Bytes, ClientError> {
+    let too_large = ClientError::TooLarge { what: "the answer", limit };
+    let announced = http_body::Body::size_hint(&body).lower();
+    if usize::try_from(announced).map_or(true, |announced| announced > limit) {
+        return Err(too_large);
+    }
+    let mut body = body;
+    let mut first: Option<Bytes> = None;
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| cut(uri, error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.as_ref().map_or(0, Bytes::len) + rest.len() + data.len() > limit {
+            return Err(too_large);
+        }
+        // An answer that comes in one piece is not copied.
+        match first {
+            None => first = Some(data),
+            Some(_) => rest.extend_from_slice(&data),
+        }
+    }
+    let first = first.unwrap_or_default();
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    let mut all = BytesMut::with_capacity(first.len() + rest.len());
+    all.extend_from_slice(&first);
+    all.extend_from_slice(&rest);
+    Ok(all.freeze())
+}
+
+/// A body that breaks off.
+pub(crate) fn cut(uri: &Uri, error: hyper::Error) -> ClientError {
+    let origin = Origin::of(uri).map_or_else(|_| uri.to_string(), |origin| origin.to_string());
+    ClientError::Cut { origin, source: Box::new(error) }
+}
+
+/// Whether an answer says that it is of one of these media types.
+pub(crate) fn is_of_type(head: &Parts, known: &[&str]) -> bool {
+    let value = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.and_then(|text| text.split(';').next()).unwrap_or_default().trim();
+    known.iter().any(|known| essence.eq_ignore_ascii_case(known))
+}
+
+/// An answer of another media type than the binding has.
+pub(crate) fn wrong_type(head: &Parts, expected: &str) -> ClientError {
+    let actual = head.headers.get(header::CONTENT_TYPE).map_or(&b"none"[..], HeaderValue::as_bytes);
+    let shown = excerpt(actual);
+    ClientError::bad(format!("its content type is `{shown}`, where `{expected}` is expected"))
+}
+
+/// An answer that only HTTP understands.
+pub(crate) fn bare_status(head: &Parts, body: &[u8]) -> ClientError {
+    let after = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let mut body = excerpt(body);
+    if head.status.is_redirection() {
+        body = "redirects are not followed; name the URL that it leads to".to_owned();
+    }
+    ClientError::Status { status: head.status, body, retry_after: after.and_then(retry_after) }
+}
+
+/// `Retry-After`: seconds, or a date.
+fn retry_after(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(text).ok()?;
+    Some(until.duration_since(std::time::SystemTime::now()).unwrap_or_default())
+}
+
+fn excerpt(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(4 * EXCERPT_CHARS)]);
+    text.chars().filter(|character| !character.is_control()).take(EXCERPT_CHARS).collect()
+}

@@ -1,0 +1,218 @@
+//! Calls with one answer: tried again where that is safe, within the time that there is.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use chancery_protocol::{CallContext, Request};
+use http::{Response, Uri};
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout_at};
+use uuid::Uuid;
+
+use super::error::ClientError;
+use super::peer::{Interface, Peer, Wire};
+use super::settings::Settings;
+use super::transport::{Outgoing, Terms, whole};
+use super::{Client, jsonrpc, rest, retry};
+
+/// What a call says besides its request, and for how long it may take.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) terms: Terms,
+    pub(crate) deadline: Option<std::time::Instant>,
+    /// How often the call may be made again; none for the usual.
+    pub(crate) retries: Option<u32>,
+}
+
+/// An answer that has begun to come.
+pub(crate) struct Answer {
+    pub(crate) wire: Wire,
+    /// The id of the request, by JSON-RPC.
+    pub(crate) id: u64,
+    pub(crate) uri: Uri,
+    pub(crate) response: Response<Incoming>,
+}
+
+/// What is made of an answer.
+pub(crate) trait Finish: Sync {
+    type Output: Send;
+
+    fn finish(
+        &self,
+        answer: Answer,
+        settings: &Settings,
+    ) -> impl Future<Output = Result<Self::Output, ClientError>> + Send;
+}
+
+/// Reads one value.
+struct Typed<T>(PhantomData<fn() -> T>);
+
+/// Reads an answer that has nothing to say.
+struct Nothing;
+
+impl<T: DeserializeOwned + Send> Finish for Typed<T> {
+    type Output = T;
+
+    async fn finish(&self, answer: Answer, settings: &Settings) -> Result<T, ClientError> {
+        let (head, body) = answer.response.into_parts();
+        let body = whole(body, &answer.uri, settings.response_bytes).await?;
+        match answer.wire {
+            Wire::JsonRpc => jsonrpc::decode(&head, &body, answer.id),
+            Wire::Rest => rest::decode(&head, &body),
+        }
+    }
+}
+
+impl Finish for Nothing {
+    type Output = ();
+
+    async fn finish(&self, answer: Answer, settings: &Settings) -> Result<(), ClientError> {
+        let (head, body) = answer.response.into_parts();
+        let body = whole(body, &answer.uri, settings.response_bytes).await?;
+        match answer.wire {
+            Wire::JsonRpc => jsonrpc::decode_empty(&head, &body, answer.id),
+            Wire::Rest => rest::decode_empty(&head, &body),
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn of(context: CallContext) -> Self {
+        let terms = Terms {
+            extensions: context.extensions,
+            idempotency_key: context.idempotency_key,
+            last_event: context.last_event,
+            traceparent: context.traceparent,
+            conditions: Vec::new(),
+        };
+        Self { terms, deadline: context.deadline, retries: None }
+    }
+}
+
+impl Client {
+    pub(crate) async fn ask<T: DeserializeOwned + Send>(
+        &self,
+        request: Request,
+        options: Options,
+    ) -> Result<T, ClientError> {
+        self.attempts(request, options, &Typed(PhantomData)).await
+    }
+
+    pub(crate) async fn ask_for_nothing(
+        &self,
+        request: Request,
+        options: Options,
+    ) -> Result<(), ClientError> {
+        self.attempts(request, options, &Nothing).await
+    }
+
+    /// Makes a call, again if need be.
+    pub(crate) async fn attempts<F: Finish>(
+        &self,
+        mut request: Request,
+        mut options: Options,
+        finish: &F,
+    ) -> Result<F::Output, ClientError> {
+        let limit = self.time_for(&request, options.deadline);
+        let late = ClientError::TimedOut { what: request.operation().method(), after: limit };
+        let until = Instant::now() + limit;
+        let Ok(peer) = timeout_at(until, self.peer()).await else { return Err(late) };
+        let peer = peer?;
+        let safe = is_safe(&peer, &request, &mut options.terms, self.settings());
+        let retries = options.retries.unwrap_or(self.settings().retries);
+        let (mut failed, mut at) = (0, 0);
+        while let Some(interface) = peer.interfaces.get(at % peer.interfaces.len().max(1)) {
+            address(&mut request, interface);
+            let attempt = self.attempt(interface, &request, &options.terms, finish);
+            let error = match timeout_at(until, attempt).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => error,
+                Err(_) => return Err(late),
+            };
+            // Whoever cannot be reached one way may be reached another.
+            at += usize::from(error.was_never_sent());
+            if matches!(error, ClientError::Refused { .. }) && at < peer.interfaces.len() {
+                continue;
+            }
+            failed += 1;
+            match retry::pause(&error, safe, failed, retries) {
+                Some(pause) if Instant::now() + pause < until => sleep(pause).await,
+                _ => return Err(error),
+            }
+        }
+        Err(ClientError::NoInterface { offered: Vec::new() })
+    }
+
+    async fn attempt<F: Finish>(
+        &self,
+        interface: &Interface,
+        request: &Request,
+        terms: &Terms,
+        finish: &F,
+    ) -> Result<F::Output, ClientError> {
+        let id = self.next_id();
+        let outgoing = match interface.wire {
+            Wire::JsonRpc => jsonrpc::encode(interface, id, request)?,
+            Wire::Rest => rest::encode(interface, request, false)?,
+        };
+        let failed = match self.exchange(interface.wire, id, outgoing, terms, finish).await {
+            Err(error) if interface.wire == Wire::Rest && rest::has_other_verb(request, &error) => error,
+            outcome => return outcome,
+        };
+        let outgoing = rest::encode(interface, request, true)?;
+        self.exchange(interface.wire, id, outgoing, terms, finish).await.map_err(|second| match second {
+            ClientError::Status { .. } => failed,
+            second => second,
+        })
+    }
+
+    async fn exchange<F: Finish>(
+        &self,
+        wire: Wire,
+        id: u64,
+        outgoing: Outgoing,
+        terms: &Terms,
+        finish: &F,
+    ) -> Result<F::Output, ClientError> {
+        let (response, place) = self.transport().exchange(&outgoing, terms).await?;
+        let answer = Answer { wire, id, uri: outgoing.uri, response };
+        let outcome = finish.finish(answer, self.settings()).await;
+        drop(place);
+        outcome
+    }
+
+    /// A send that waits for its outcome has until its deadline; nothing else needs to be waited for that long.
+    fn time_for(&self, request: &Request, deadline: Option<std::time::Instant>) -> Duration {
+        let usual = self.settings().request_timeout;
+        let Some(deadline) = deadline else { return usual };
+        let left = deadline.saturating_duration_since(std::time::Instant::now());
+        let waits = matches!(request, Request::SendMessage(request)
+            if request.configuration.as_ref().is_none_or(|wanted| !wanted.return_immediately));
+        if waits { left } else { left.min(usual) }
+    }
+}
+
+/// Whether the call may be repeated although it may have arrived. A send may be if the peer runs it only once, for
+/// which it gets a key; with a key, our agents open a task for what they would otherwise answer directly, so one
+/// that will not be repeated gets none.
+pub(crate) fn is_safe(peer: &Peer, request: &Request, terms: &mut Terms, settings: &Settings) -> bool {
+    let most = match request {
+        Request::SendMessage(_) => settings.retries,
+        Request::SendStreamingMessage(_) => settings.retries.max(settings.resumes),
+        other => return other.operation().is_idempotent(),
+    };
+    if peer.honours_keys && most > 0 {
+        terms.idempotency_key.get_or_insert_with(|| Uuid::now_v7().to_string());
+    }
+    peer.honours_keys && terms.idempotency_key.is_some()
+}
+
+/// Names the tenant that the interface asks for, and no other: in the request, or by HTTP+JSON in the path.
+fn address(request: &mut Request, interface: &Interface) {
+    let tenant = match interface.wire {
+        Wire::JsonRpc => interface.tenant.as_str(),
+        Wire::Rest => "",
+    };
+    tenant.clone_into(request.tenant_mut());
+}
