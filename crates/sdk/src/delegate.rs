@@ -4,16 +4,19 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use chancery_protocol::{
-    Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, GetTaskRequest, Message,
+    BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, GetTaskRequest, Message,
     SendMessageConfiguration, SendMessageRequest, SendMessageResponse, StreamResponse,
-    SubscribeToTaskRequest, Task, TaskId,
+    SubscribeToTaskRequest, Task, TaskId, TaskView,
 };
+use tokio::time::timeout;
 
 use crate::turn::Turn;
 
 /// How long to wait before asking again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long an answer is waited for that only serves to cancel.
+const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
 impl Turn {
     /// Sends a message to another agent, in the name of this turn's caller, and waits for what comes of it: a
@@ -35,12 +38,12 @@ impl Turn {
             configuration: Some(configuration),
             metadata: None,
         };
-        let sent = agent.send_message(Call { request, context: context.clone() }).await?;
-        let id = match sent {
+        let mut delegated = Delegated::new(agent.clone(), context);
+        let id = match delegated.send(request).await? {
             SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
             SendMessageResponse::Task(view) => view.into_task()?.id,
         };
-        let mut delegated = Delegated { agent: agent.clone(), context, id: Some(id.clone()) };
+        delegated.id = Some(id.clone());
         let task = delegated.settled(&id).await?;
         delegated.id = None;
         Ok(SendMessageResponse::Task(task))
@@ -51,13 +54,31 @@ impl Turn {
 struct Delegated<E: Endpoint + Clone> {
     agent: E,
     context: CallContext,
+    /// A message that has gone out and is not answered yet.
+    sending: Option<Sending>,
     /// None when it needs no canceling.
     id: Option<TaskId>,
 }
 
+type Sending = BoxFuture<'static, Result<SendMessageResponse<TaskView>, Error>>;
+
 impl<E: Endpoint + Clone> Delegated<E> {
+    fn new(agent: E, context: CallContext) -> Self {
+        Self { agent, context, sending: None, id: None }
+    }
+
+    /// Sends the message. Whoever stops waiting for the answer leaves it to [`Drop`] to wait: only the answer says
+    /// which task there is to cancel.
+    async fn send(&mut self, request: SendMessageRequest) -> Result<SendMessageResponse<TaskView>, Error> {
+        let (agent, call) = (self.agent.clone(), Call { request, context: self.context.clone() });
+        let sending = self.sending.insert(Box::pin(async move { agent.send_message(call).await }));
+        let sent = sending.await;
+        self.sending = None;
+        sent
+    }
+
     /// Watches the task until it has ended or waits for somebody.
-    async fn settled(&self, id: &TaskId) -> Result<Task, Error> {
+    async fn settled(&mut self, id: &TaskId) -> Result<Task, Error> {
         loop {
             let request = SubscribeToTaskRequest { tenant: String::new(), id: id.clone() };
             let call = Call { request, context: self.context.clone() };
@@ -82,7 +103,7 @@ impl<E: Endpoint + Clone> Delegated<E> {
     }
 
     /// Asks for the task now and then, because it has ended or the agent does not stream.
-    async fn polled(&self, id: &TaskId) -> Result<Task, Error> {
+    async fn polled(&mut self, id: &TaskId) -> Result<Task, Error> {
         let mut pause = FIRST_PAUSE;
         loop {
             let task = self.get(id).await?;
@@ -95,7 +116,7 @@ impl<E: Endpoint + Clone> Delegated<E> {
         }
     }
 
-    async fn get(&self, id: &TaskId) -> Result<Task, Error> {
+    async fn get(&mut self, id: &TaskId) -> Result<Task, Error> {
         let request = GetTaskRequest { tenant: String::new(), id: id.clone(), history_length: None };
         let found = self.agent.get_task(Call { request, context: self.context.clone() }).await?;
         found.into_task()
@@ -104,11 +125,24 @@ impl<E: Endpoint + Clone> Delegated<E> {
 
 impl<E: Endpoint + Clone> Drop for Delegated<E> {
     fn drop(&mut self) {
-        let Some(id) = self.id.take() else { return };
-        let (agent, context) = (self.agent.clone(), self.context.clone());
-        let request = CancelTaskRequest { tenant: String::new(), id, metadata: None };
+        let (sending, id) = (self.sending.take(), self.id.take());
+        if sending.is_none() && id.is_none() {
+            return;
+        }
+        let (agent, mut context) = (self.agent.clone(), self.context.clone());
+        // That the time is up is no reason to cancel in no time.
+        context.deadline = None;
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
+                let id = match (id, sending) {
+                    (Some(id), _) => id,
+                    (None, Some(sending)) => match timeout(LONGEST_ANSWER, sending).await {
+                        Ok(Ok(SendMessageResponse::Task(view))) => view.task.id.clone(),
+                        _ => return,
+                    },
+                    (None, None) => return,
+                };
+                let request = CancelTaskRequest { tenant: String::new(), id, metadata: None };
                 // It may have ended by itself just now.
                 let _ = agent.cancel_task(Call { request, context }).await;
             });

@@ -5,9 +5,10 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chancery_sdk::protocol::{SendMessageResponse, TaskPage};
+use chancery_sdk::protocol::{CancelTaskRequest, SendMessageRequest, SendMessageResponse, TaskPage};
 use chancery_sdk::{
-    AgentSpec, Endpoint, Failure, Message, Outcome, Principal, Runtime, Task, TaskState, Turn,
+    AgentSpec, Call, Endpoint, Error, Failure, Message, Outcome, Principal, Runtime, Task, TaskState,
+    TaskView, Turn,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -134,6 +135,58 @@ async fn a_turn_that_gives_up_waiting_cancels_the_other_task() {
     assert_eq!(text(&task["artifacts"][0]), "gave up");
     until("the other turn to be stopped", || async { stopped.get() == 1 }).await;
     assert_eq!(tasks(&child).await.tasks[0].task.state(), TaskState::Canceled);
+}
+
+/// An agent whose answers are on the way for as long as the test likes.
+#[derive(Clone)]
+struct Slow {
+    agent: Runtime,
+    arrived: Counter,
+    answers: Arc<tokio::sync::Semaphore>,
+}
+
+impl Endpoint for Slow {
+    async fn send_message(
+        &self,
+        call: Call<SendMessageRequest>,
+    ) -> Result<SendMessageResponse<TaskView>, Error> {
+        let sent = self.agent.send_message(call).await;
+        self.arrived.add();
+        let _passed = self.answers.acquire().await;
+        sent
+    }
+
+    async fn cancel_task(&self, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
+        self.agent.cancel_task(call).await
+    }
+}
+
+#[tokio::test]
+async fn a_task_whose_answer_is_still_on_the_way_is_canceled_too() {
+    let stopped = Counter::default();
+    let child = runtime(endless(&stopped));
+    let slow = Slow {
+        agent: child.clone(),
+        arrived: Counter::default(),
+        answers: Arc::new(tokio::sync::Semaphore::new(0)),
+    };
+    let asked = slow.clone();
+    let site = serve(agent(move |turn: Turn| {
+        let slow = asked.clone();
+        async move {
+            turn.call(&slow, Message::user("go")).await?;
+            Ok(Outcome::completed())
+        }
+    }))
+    .await;
+    let client = site.rest().by("r", "ann");
+    let task = id(&client.start("go").await);
+    until("the message to arrive", || async { slow.arrived.get() == 1 }).await;
+    assert_eq!(state(&client.cancel(&task).await.task()), CANCELED);
+    assert_eq!(stopped.get(), 0);
+    slow.answers.add_permits(1);
+    until("the other turn to be stopped", || async { stopped.get() == 1 }).await;
+    assert_eq!(tasks(&child).await.tasks[0].task.status.state, TaskState::Canceled);
 }
 
 #[tokio::test]
