@@ -354,7 +354,7 @@ async fn only_so_many_streams_are_open_at_a_time() {
     .await;
     let client = sdk::Client::builder()
         .max_streams(1)
-        .request_timeout(Duration::from_millis(100))
+        .request_timeout(Duration::from_secs(1))
         .connect(&peer.url)
         .await
         .expect("a peer");

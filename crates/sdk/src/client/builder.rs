@@ -12,6 +12,7 @@ use super::credentials::{Credentials, InvalidCredentials};
 use super::error::ClientError;
 use super::intercept::Interceptor;
 use super::settings::Settings;
+use crate::egress::Egress;
 
 /// Says how a peer is called, and connects.
 ///
@@ -159,6 +160,14 @@ impl ClientBuilder {
     /// is never sent without.
     pub fn allow_credentials_to(mut self, host: &str) -> Self {
         self.settings.credentials_to.push(host.to_ascii_lowercase());
+        self
+    }
+
+    /// Where cards may lead: an interface at another place than the user named is dialled by these rules, by
+    /// default only at addresses that anybody may reach. Certificate authorities to trust are set here for all
+    /// connections; what is refused here is not refused where the user said to connect to.
+    pub fn egress(mut self, egress: Egress) -> Self {
+        self.settings.egress = egress;
         self
     }
 

@@ -1,60 +1,40 @@
 //! How connections to a peer are made: where the user said, freely; where a card says, within the rules.
 
-use std::io;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use chancery_protocol::BoxFuture;
 use http::Uri;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tower_service::Service;
 
 use super::origin::Origin;
 use super::settings::Settings;
+use crate::egress::{self, ConnectError, Connecting, Stream};
 
 /// Makes the connections of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
-    timeout: Duration,
     named: Origin,
+    free: egress::Connector,
+    guarded: egress::Connector,
 }
-
-/// An address that nobody allowed.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Forbidden(String);
 
 impl Connector {
     pub(crate) fn new(settings: &Settings, named: Origin) -> Self {
-        Self { timeout: settings.connect_timeout, named }
+        let egress = settings.egress.clone().connect_timeout(settings.connect_timeout);
+        Self { named, free: egress.freed().connector(), guarded: egress.connector() }
     }
 }
 
-impl tower_service::Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
-    type Error = io::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, io::Error>>;
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = ConnectError;
+    type Future = Connecting;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let (limit, named) = (self.timeout, self.named.clone());
-        Box::pin(async move {
-            let origin = Origin::of(&uri).map_err(io::Error::other)?;
-            if !named.is_same(&origin) {
-                let why = format!("it is elsewhere than {named}");
-                return Err(io::Error::other(Forbidden(why)));
-            }
-            if origin.is_https {
-                return Err(io::Error::other("TLS is not built in"));
-            }
-            let connecting = TcpStream::connect((origin.host.as_str(), origin.port));
-            let stream = timeout(limit, connecting).await.map_err(|_| io::ErrorKind::TimedOut)??;
-            stream.set_nodelay(true)?;
-            Ok(TokioIo::new(stream))
-        })
+    fn call(&mut self, uri: Uri) -> Connecting {
+        let is_named = Origin::of(&uri).is_ok_and(|origin| self.named.is_same(&origin));
+        if is_named { self.free.call(uri) } else { self.guarded.call(uri) }
     }
 }

@@ -8,6 +8,7 @@ use chancery_protocol::ProtocolBinding;
 
 use super::credentials::Credentials;
 use super::intercept::Interceptor;
+use crate::egress::Egress;
 
 /// All settings of a client, with their defaults.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) extensions: Vec<String>,
     pub(crate) credentials: Credentials,
     pub(crate) credentials_to: Vec<String>,
+    /// Rules for where cards lead.
+    pub(crate) egress: Egress,
     pub(crate) stale_card_on_error: bool,
     pub(crate) interceptors: Vec<Arc<dyn Interceptor>>,
 }
@@ -49,6 +52,7 @@ impl Default for Settings {
             extensions: Vec::new(),
             credentials: Credentials::default(),
             credentials_to: Vec::new(),
+            egress: Egress::default(),
             stale_card_on_error: false,
             interceptors: Vec::new(),
         }

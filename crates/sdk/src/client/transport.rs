@@ -14,12 +14,13 @@ use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::connector::{Connector, Forbidden};
+use super::connector::Connector;
 use super::credentials::Audience;
 use super::error::ClientError;
 use super::limit::Rate;
 use super::origin::Origin;
 use super::settings::Settings;
+use crate::egress::ConnectError;
 
 /// How large the head of an answer may be.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -106,7 +107,11 @@ impl Transport {
         }
         let origin = Origin::of(&outgoing.uri).map_err(ClientError::bad)?;
         let request = self.request(outgoing, terms, &origin)?;
-        let response = self.http.request(request).await.map_err(|error| failed(error, &origin))?;
+        let response = self
+            .http
+            .request(request)
+            .await
+            .map_err(|error| failed(error, &origin, self.audience.named.is_same(&origin)))?;
         if self.settings.interceptors.is_empty() {
             return Ok((response, place));
         }
@@ -180,9 +185,11 @@ fn value(what: &str, text: &str) -> Result<HeaderValue, ClientError> {
 }
 
 /// Tells apart why there is no answer: it matters whether anything was sent.
-fn failed(error: legacy::Error, origin: &Origin) -> ClientError {
-    if let Some(forbidden) = find::<Forbidden>(&error) {
-        return ClientError::Refused { origin: origin.to_string(), why: forbidden.to_string() };
+fn failed(error: legacy::Error, origin: &Origin, is_named: bool) -> ClientError {
+    if let Some(refused) = ConnectError::refusal(&error)
+        && !is_named
+    {
+        return ClientError::Refused { origin: origin.to_string(), why: refused.to_string() };
     }
     let inner = find::<hyper::Error>(&error);
     if inner.is_some_and(hyper::Error::is_parse_too_large) {
