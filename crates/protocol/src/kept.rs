@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use crate::decode::decode_reply;
 use crate::error::Error;
+use crate::id::TaskId;
 use crate::task::{Task, TaskState};
 use crate::write::write_json;
 
 /// A task, shared.
 #[derive(Clone)]
 pub struct KeptTask {
+    id: TaskId,
     state: TaskState,
     form: Form,
 }
@@ -29,12 +31,17 @@ impl KeptTask {
     pub fn ended(task: &Task) -> Result<Self, serde_json::Error> {
         let mut json = Vec::with_capacity(1024);
         write_json(&mut json, task)?;
-        Ok(Self::from_json(task.status.state, json.into()))
+        Ok(Self::from_json(task.id.clone(), task.status.state, json.into()))
     }
 
-    /// What [`json`](Self::json) gave, and the state that stands in it.
-    pub fn from_json(state: TaskState, json: Arc<[u8]>) -> Self {
-        Self { state, form: Form::Json(json) }
+    /// What [`json`](Self::json) gave, and the id and state that stand in it.
+    pub fn from_json(id: TaskId, state: TaskState, json: Arc<[u8]>) -> Self {
+        Self { id, state, form: Form::Json(json) }
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> &TaskId {
+        &self.id
     }
 
     /// The state that the task is in.
@@ -77,7 +84,7 @@ impl KeptTask {
 
 impl From<Arc<Task>> for KeptTask {
     fn from(task: Arc<Task>) -> Self {
-        Self { state: task.status.state, form: Form::Value(task) }
+        Self { id: task.id.clone(), state: task.status.state, form: Form::Value(task) }
     }
 }
 

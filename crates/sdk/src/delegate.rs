@@ -41,7 +41,7 @@ impl Turn {
         let mut delegated = Delegated::new(agent.clone(), context);
         let id = match delegated.send(request).await? {
             SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
-            SendMessageResponse::Task(view) => view.into_task()?.id,
+            SendMessageResponse::Task(view) => view.task.id().clone(),
         };
         delegated.id = Some(id.clone());
         let task = delegated.settled(&id).await?;
@@ -137,7 +137,7 @@ impl<E: Endpoint + Clone> Drop for Delegated<E> {
                 let id = match (id, sending) {
                     (Some(id), _) => id,
                     (None, Some(sending)) => match timeout(LONGEST_ANSWER, sending).await {
-                        Ok(Ok(SendMessageResponse::Task(view))) => view.task.id.clone(),
+                        Ok(Ok(SendMessageResponse::Task(view))) => view.task.id().clone(),
                         _ => return,
                     },
                     (None, None) => return,

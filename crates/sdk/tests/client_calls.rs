@@ -126,7 +126,7 @@ async fn a_remote_agent_is_an_endpoint_like_any_other() {
         let request = SendMessageRequest::from("hello");
         let sent = client.send_message(Call { request, context: context() }).await.expect("an answer");
         let SendMessageResponse::Task(view) = sent else { panic!("no task") };
-        assert_eq!(view.task.status.state, TaskState::Completed);
+        assert_eq!(view.task.state(), TaskState::Completed);
 
         let request = GetExtendedAgentCardRequest::default();
         let card = client.extended_card(Call { request, context: context() }).await.expect("a card");
@@ -134,7 +134,7 @@ async fn a_remote_agent_is_an_endpoint_like_any_other() {
 
         let request = PushNotificationConfigRequest {
             tenant: String::new(),
-            task_id: view.task.id.clone(),
+            task_id: view.task.id().clone(),
             id: "c".into(),
         };
         let refused = client.get_push_config(Call { request, context: context() }).await.unwrap_err();

@@ -186,7 +186,7 @@ async fn a_task_whose_answer_is_still_on_the_way_is_canceled_too() {
     assert_eq!(stopped.get(), 0);
     slow.answers.add_permits(1);
     until("the other turn to be stopped", || async { stopped.get() == 1 }).await;
-    assert_eq!(tasks(&child).await.tasks[0].task.status.state, TaskState::Canceled);
+    assert_eq!(tasks(&child).await.tasks[0].task.state(), TaskState::Canceled);
 }
 
 #[tokio::test]
