@@ -182,7 +182,12 @@ impl<'de> Deserialize<'de> for TaskState {
 impl TaskStatus {
     /// A status as of now.
     pub fn now(state: TaskState, message: Option<Message>) -> Self {
-        Self { state, message: message.map(Box::new), timestamp: Some(Timestamp::now()) }
+        Self::at(Timestamp::now(), state, message)
+    }
+
+    /// A status as of a time.
+    pub fn at(time: Timestamp, state: TaskState, message: Option<Message>) -> Self {
+        Self { state, message: message.map(Box::new), timestamp: Some(time) }
     }
 }
 

@@ -352,7 +352,7 @@ fn view() -> impl Strategy<Value = TaskView> {
     let artifacts = select(&[Artifacts::Shown, Artifacts::Hidden][..]);
     let parts = (model::task(), of(0usize..4), artifacts, any::<bool>());
     parts.prop_map(|(task, history_length, artifacts, ended)| TaskView {
-        task: if ended { KeptTask::ended(&task).unwrap() } else { task.into() },
+        task: if ended { KeptTask::ended(&task).expect("JSON") } else { task.into() },
         history_length,
         artifacts,
     })

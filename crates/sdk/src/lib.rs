@@ -57,7 +57,7 @@ pub use chancery_protocol::{
 pub use chancery_store as store;
 #[cfg(feature = "client")]
 pub use client::*;
-pub use runtime::{Emit, Runtime};
+pub use runtime::{Emit, Notifier, Runtime};
 #[cfg(feature = "server")]
 pub use server::*;
 pub use spec::{AgentSpec, is_agent_name};

@@ -31,6 +31,7 @@ pub struct AgentSpec {
     pub(crate) output_modes: Vec<String>,
     pub(crate) extensions: Vec<AgentExtension>,
     pub(crate) streaming: bool,
+    pub(crate) push_notifications: bool,
     pub(crate) extended_card: Option<ExtendedCard>,
     pub(crate) turn_timeout: Duration,
     pub(crate) blocking_timeout: Duration,
@@ -55,6 +56,7 @@ impl AgentSpec {
             output_modes: vec!["text/plain".to_owned()],
             extensions: Vec::new(),
             streaming: true,
+            push_notifications: true,
             extended_card: None,
             turn_timeout: Duration::from_secs(60 * 60),
             blocking_timeout: Duration::from_secs(10 * 60),
@@ -114,6 +116,14 @@ impl AgentSpec {
     #[must_use]
     pub fn extension(mut self, extension: AgentExtension) -> Self {
         self.extensions.push(extension);
+        self
+    }
+
+    /// Whether the agent's events are posted to those who ask for it. They are unless said otherwise, wherever the
+    /// server can.
+    #[must_use]
+    pub fn push_notifications(mut self, push_notifications: bool) -> Self {
+        self.push_notifications = push_notifications;
         self
     }
 

@@ -44,6 +44,11 @@ impl Clock {
         Timestamp::from_micros(later(last.unwrap_or_else(|unchanged| unchanged)))
     }
 
+    /// The time to the millisecond, as the wire has it: never earlier than one that was given before.
+    pub fn millis(&self) -> Timestamp {
+        Timestamp::from_millis(self.now().as_millis())
+    }
+
     /// From now on gives only times later than this one. A store that is opened again calls it with the newest
     /// time in it, so that a machine whose clock has jumped back neither reorders nor hides tasks.
     pub fn seed(&self, newest: Timestamp) {

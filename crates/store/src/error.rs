@@ -78,4 +78,14 @@ pub enum StoreError {
         /// The URL.
         url: String,
     },
+    /// The store cannot do it now, whoever asks: the disk is full or broken, the file is another's.
+    #[error("cannot {what}: {why}; {hint}")]
+    Unavailable {
+        /// What it was to do.
+        what: String,
+        /// Why it cannot.
+        why: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
 }

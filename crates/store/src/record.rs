@@ -25,7 +25,7 @@ pub struct Scope {
 }
 
 /// Events to commit together, with what rides in the same transaction.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Batch {
     changes: Vec<Change>,
     bytes: usize,
@@ -38,7 +38,7 @@ pub struct Batch {
 }
 
 /// One event, and what it does to the task.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// The task begins.
     Created(Box<Task>),

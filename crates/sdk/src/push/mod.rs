@@ -40,6 +40,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::egress::Egress;
+use crate::runtime::Notifier;
 use deliver::Work;
 use dispatch::Dispatch;
 use post::Poster;
@@ -67,6 +68,7 @@ pub struct Deliverer(Arc<Running>);
 
 #[derive(Debug)]
 struct Running {
+    egress: Egress,
     wake: Arc<Notify>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -101,11 +103,12 @@ impl Deliverer {
     pub fn spawn(store: Arc<Store>, egress: Egress, limits: PushLimits) -> Self {
         let wake = Arc::new(Notify::new());
         let stop = CancellationToken::new();
-        let poster = Poster::new(egress, &limits);
+        let poster = Poster::new(egress.clone(), &limits);
         let work = Arc::new(Work { store, poster, limits, stop: stop.clone() });
         let task = tokio::spawn(Dispatch::new(work).run(wake.clone()));
         let guard = stop.clone().drop_guard();
-        Self(Arc::new(Running { wake, stop, task: Mutex::new(Some(task)), _stop_when_dropped: guard }))
+        let task = Mutex::new(Some(task));
+        Self(Arc::new(Running { egress, wake, stop, task, _stop_when_dropped: guard }))
     }
 
     /// There is something to deliver. Costs next to nothing, and waits for nothing.
@@ -122,6 +125,16 @@ impl Deliverer {
             // Only once it is gone does it touch the store no more.
             task.await.ok();
         }
+    }
+}
+
+impl Notifier for Deliverer {
+    fn check(&self, url: &str) -> Result<(), String> {
+        self.0.egress.check(url).map(drop).map_err(|refused| refused.to_string())
+    }
+
+    fn wake(&self) {
+        Self::wake(self);
     }
 }
 

@@ -8,10 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chancery_protocol::{BoxFuture, Error, ErrorCode, KeptTask, Message, TaskState};
-use chancery_store::{Batch, Scope, StoreError};
+use chancery_store::{Appended, Batch, Scope, StoreError};
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
@@ -37,7 +39,13 @@ pub(super) struct Drive {
     pub(super) committed: bool,
     /// Told when the task comes to exist, if somebody waits for that.
     pub(super) opened: Option<oneshot::Sender<Arc<Live>>>,
+    /// Whether what the sink holds at first is committed before the agent is polled.
+    pub(super) shows_beginning: bool,
 }
+
+/// How long events wait before the store is asked again, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What came of a turn.
 #[derive(Debug)]
@@ -81,15 +89,15 @@ struct Stop {
     canceled: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
-/// Polls a turn inside the request that started it. A request that goes away does not end the turn: what is
-/// left of it is run on its own.
-pub(super) struct Inline(Option<BoxFuture<'static, Result<Done, Error>>>);
+/// Polls something inside the request that started it. A request that goes away does not end it: what is left
+/// is run on its own. So a turn goes on when its client is gone, and nothing stops between two commits.
+pub(super) struct Unstoppable<T: Send + 'static>(Option<BoxFuture<'static, T>>);
 
 // === impl Drive ===
 
 impl Drive {
     pub(super) async fn run(mut self) -> Result<Done, Error> {
-        let outcome = match self.work().await {
+        let outcome = match self.begin_and_work().await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return self.stopped().await,
             Err(StoreError::Transition { .. }) => return self.stopped().await,
@@ -105,6 +113,18 @@ impl Drive {
             return Ok(Done::Message(message.in_context(self.sink.context_id().clone())));
         }
         self.conclude(outcome).await
+    }
+
+    async fn begin_and_work(&mut self) -> Result<Option<Outcome>, StoreError> {
+        if self.shows_beginning {
+            let batch = self.sink.take_batch(None);
+            if batch.is_empty() {
+                self.tell_opened();
+            } else {
+                self.commit(batch, false).await?;
+            }
+        }
+        self.work().await
     }
 
     /// Drives the agent to its outcome; none if the task was canceled.
@@ -164,13 +184,10 @@ impl Drive {
         if !last || self.opened.is_some() {
             self.enter();
         }
-        let appended = self.core.store.append(&self.scope, self.sink.task_id(), batch).await?;
+        let appended = self.append(batch).await?;
         self.committed = true;
         let state = appended.task.state();
-        if let (Some(opened), Some(live)) = (self.opened.take(), &self.live) {
-            // Whoever waited may have gone.
-            let _ = opened.send(live.clone());
-        }
+        self.tell_opened();
         if last {
             self.end_streams(state, appended.number);
         }
@@ -178,6 +195,35 @@ impl Drive {
             live.publish(&appended.events, state.is_terminal());
         }
         Ok(appended.task)
+    }
+
+    /// Commits a batch. What belongs to a task that exists waits for a store that cannot take it now: it has been
+    /// promised. What would begin a task is refused.
+    async fn append(&mut self, batch: Batch) -> Result<Appended, StoreError> {
+        let (core, id) = (&self.core, self.sink.task_id());
+        if !self.committed || !core.store.can_be_unavailable() {
+            return core.append(&self.scope, id, batch).await;
+        }
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match core.append(&self.scope, id, batch.clone()).await {
+                Err(error @ StoreError::Unavailable { .. }) => {
+                    tracing::warn!(task.id = %id, %error, "events of task {id} wait for the store");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Tells whoever waits for it that the task exists.
+    fn tell_opened(&mut self) {
+        if self.opened.is_some() {
+            let live = self.enter();
+            // Whoever waited may have gone.
+            let _ = self.opened.take().map(|opened| opened.send(live));
+        }
     }
 
     /// A question ends the streams that came for it. Those of a turn that waits for authentication stay open
@@ -214,29 +260,24 @@ impl Drive {
 
     /// Runs the turn on its own. Returns as soon as there is something to show.
     pub(super) async fn launch(mut self, first: FirstPoll) -> Result<Launched, Error> {
-        if self.sink.is_unopened() {
-            let task = self.when_opened();
-            let turn = tokio::spawn(self.run());
-            return match task.await {
-                Ok(live) => Ok(Launched::Task(live)),
-                Err(_) => match turn.await.map_err(Error::internal)?? {
-                    Done::Message(message) => Ok(Launched::Message(message)),
-                    Done::Task(_) => Err(ErrorCode::InvalidAgentResponse.into()),
-                },
-            };
+        let opened = self.when_opened();
+        self.shows_beginning = !self.sink.is_unopened();
+        let mut turn: BoxFuture<'static, _> = Box::pin(self.run());
+        let polled = match first {
+            FirstPoll::Here => poll_fn(|context| Poll::Ready(turn.as_mut().poll(context))).await,
+            FirstPoll::Elsewhere => Poll::Pending,
+        };
+        let turn = match polled {
+            Poll::Ready(done) => Either::Left(std::future::ready(done)),
+            Poll::Pending => Either::Right(tokio::spawn(turn).map(|ended| ended.map_err(Error::internal)?)),
+        };
+        match opened.await {
+            Ok(live) => Ok(Launched::Task(live)),
+            Err(_) => match turn.await? {
+                Done::Message(message) => Ok(Launched::Message(message)),
+                Done::Task(_) => Err(ErrorCode::InvalidAgentResponse.into()),
+            },
         }
-        let batch = self.sink.take_batch(None);
-        if !batch.is_empty() {
-            self.commit(batch, false).await.map_err(from_store)?;
-        }
-        let live = self.enter();
-        let mut turn = Box::pin(self.run());
-        let ended = first == FirstPoll::Here
-            && poll_fn(|context| Poll::Ready(turn.as_mut().poll(context).is_ready())).await;
-        if !ended {
-            tokio::spawn(turn);
-        }
-        Ok(Launched::Task(live))
     }
 
     /// Commits the last event of the turn.
@@ -349,20 +390,20 @@ impl Stop {
     }
 }
 
-// === impl Inline ===
+// === impl Unstoppable ===
 
-impl Inline {
-    pub(super) fn new(drive: Drive) -> Self {
-        Self(Some(Box::pin(drive.run())))
+impl<T: Send + 'static> Unstoppable<T> {
+    pub(super) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(Some(Box::pin(future)))
     }
 }
 
-impl Future for Inline {
-    type Output = Result<Done, Error>;
+impl<T: Send + 'static> Future for Unstoppable<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(turn) = &mut self.0 else { return Poll::Pending };
-        let done = turn.as_mut().poll(context);
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Some(future) = &mut self.0 else { return Poll::Pending };
+        let done = future.as_mut().poll(context);
         if done.is_ready() {
             self.0 = None;
         }
@@ -370,12 +411,14 @@ impl Future for Inline {
     }
 }
 
-impl Drop for Inline {
+impl<T: Send + 'static> Drop for Unstoppable<T> {
     fn drop(&mut self) {
-        if let Some(turn) = self.0.take()
+        if let Some(rest) = self.0.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(turn);
+            runtime.spawn(async move {
+                rest.await;
+            });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From what went wrong inside to what a caller is told.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use chancery_protocol::{Error, ErrorCode, TaskId};
 use chancery_store::StoreError;
@@ -20,6 +21,22 @@ pub(super) fn from_store(error: StoreError) -> Error {
         StoreError::TaskFull { ref id, what, limit } => {
             let text = format!("Task {id} has reached its limit of {limit} {what}");
             Error::with_message(ErrorCode::ResourceExhausted, text).caused_by(error)
+        }
+        StoreError::UnknownPushConfig { ref task, ref id } => {
+            let text = format!("Task {task} has no push notification configuration {id}");
+            Error::with_message(ErrorCode::TaskNotFound, text).about("taskId", task.as_str())
+        }
+        StoreError::TooManyPushConfigs { ref task, limit } => {
+            let text =
+                format!("Task {task} has {limit} push notification configurations already; delete one first");
+            Error::with_message(ErrorCode::ResourceExhausted, text).about("taskId", task.as_str())
+        }
+        StoreError::Unavailable { .. } => {
+            let text = "The server cannot keep anything at the moment; nothing was done, try again later";
+            tracing::error!(%error, "the store is unavailable");
+            Error::with_message(ErrorCode::Unavailable, text)
+                .retry_after(Duration::from_secs(1))
+                .caused_by(error)
         }
         other => Error::internal(other),
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use chancery_protocol::{Error, Event, TaskId};
-use chancery_store::Scope;
+use chancery_store::{Clock, Scope};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -161,14 +161,14 @@ impl Live {
     }
 
     /// Hands the task from the turn that has ended to the message that waits; frees it if none does.
-    pub(super) fn next_in_queue(&self) -> Option<(Queued, Sink)> {
+    pub(super) fn next_in_queue(&self, clock: &Clock) -> Option<(Queued, Sink)> {
         let mut work = self.work.lock();
         let Some(queued) = work.queue.pop_front() else {
             work.running = None;
             return None;
         };
         let context_id = queued.incoming.message.context_id.clone().unwrap_or_else(|| "".into());
-        let sink = Sink::working(self.key.1.clone(), context_id);
+        let sink = Sink::working(clock, self.key.1.clone(), context_id);
         work.running = Some(sink.cancellation().clone());
         Some((queued, sink))
     }

@@ -1,12 +1,15 @@
 //! The runtime: an agent and a journal behind the eleven operations.
 //!
 //! Follow a message: `take` decides which task it is for and `send` how its sender waits; `drive` runs the turn
-//! and commits what the agent put into its `sink`; `live` shows committed events to every `subscription`.
+//! and commits what the agent put into its `sink`; `live` shows committed events to every `subscription`. Beside
+//! that way: `push` keeps who else is to be told, `recover` ends what an earlier process left behind.
 
 mod drive;
 mod failure;
 mod live;
+mod push;
 mod queue;
+mod recover;
 mod send;
 mod sink;
 mod subscription;
@@ -25,11 +28,13 @@ use chancery_protocol::{
 use chancery_store::{Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
 
 use crate::spec::AgentSpec;
+use drive::Unstoppable;
 use failure::from_store;
 use live::LiveTasks;
 use subscription::Subscription;
 
 pub(crate) use failure::contained;
+pub use push::Notifier;
 pub use sink::Emit;
 pub(crate) use sink::Sink;
 
@@ -44,18 +49,36 @@ struct Core {
     store: Arc<Store>,
     live: LiveTasks,
     limits: RequestLimits,
+    /// None if nobody posts notifications.
+    notifier: Option<Arc<dyn Notifier>>,
 }
 
 impl Runtime {
     /// An agent on a journal. The card is what the agent is published with.
     pub fn new(spec: AgentSpec, card: Arc<AgentCard>, store: Arc<Store>) -> Self {
+        Self::with_notifier(spec, card, store, None)
+    }
+
+    /// The same, with somebody who posts the events of tasks to whoever registers for them.
+    pub fn with_notifier(
+        spec: AgentSpec,
+        card: Arc<AgentCard>,
+        store: Arc<Store>,
+        notifier: Option<Arc<dyn Notifier>>,
+    ) -> Self {
         let (live, limits) = (LiveTasks::default(), RequestLimits::default());
-        Self(Arc::new(Core { spec, card, store, live, limits }))
+        Self(Arc::new(Core { spec, card, store, live, limits, notifier }))
+    }
+
+    /// Ends the tasks of this agent that were being worked on when an earlier process ended, as FAILED with a
+    /// reason, and says how many. To be called once, before the first call is served.
+    pub async fn recover(&self) -> Result<usize, Error> {
+        self.0.recover().await
     }
 
     /// Goes on with a task that waits in AUTH_REQUIRED, once its owner has authenticated out of band.
     pub async fn resume(&self, principal: &Principal, task_id: &TaskId) -> Result<(), Error> {
-        self.0.clone().resume(principal, task_id).await
+        Unstoppable::new(self.0.clone().resume(principal.clone(), task_id.clone())).await
     }
 
     /// How many turns are running, not counting those that have not waited for anything yet.
@@ -105,7 +128,9 @@ impl Endpoint for Runtime {
 
     async fn cancel_task(&self, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
         self.0.check(&call.context)?;
-        self.0.cancel(&self.0.scope(&call.context), &call.request.id).await
+        let (core, scope) = (self.0.clone(), self.0.scope(&call.context));
+        // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
+        Unstoppable::new(core.cancel(scope, call.request.id)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
@@ -114,31 +139,29 @@ impl Endpoint for Runtime {
         self.0.subscribe(&call).await
     }
 
-    // Notifications are not posted yet; who may ask is checked all the same, and first.
-
     async fn create_push_config(
         &self,
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.0.refuse_push(&call.context)
+        self.0.create_push_config(call).await
     }
 
     async fn get_push_config(
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.0.refuse_push(&call.context)
+        self.0.get_push_config(call).await
     }
 
     async fn list_push_configs(
         &self,
         call: Call<ListTaskPushNotificationConfigsRequest>,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
-        self.0.refuse_push(&call.context)
+        self.0.list_push_configs(call).await
     }
 
     async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
-        self.0.refuse_push(&call.context)
+        self.0.delete_push_config(call).await
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
@@ -178,11 +201,6 @@ impl Core {
         let missing = missing.join(", ");
         let text = format!("A required extension was not declared; send `A2A-Extensions: {missing}`");
         Err(Error::with_message(ErrorCode::ExtensionSupportRequired, text).about("extensions", missing))
-    }
-
-    fn refuse_push<T>(&self, context: &CallContext) -> Result<T, Error> {
-        self.check(context)?;
-        Err(ErrorCode::PushNotificationNotSupported.into())
     }
 
     fn check_streaming(&self) -> Result<(), Error> {
@@ -226,17 +244,18 @@ impl Core {
 
     /// Ends a task as canceled, then stops whoever works on it. The status is committed here and not by the
     /// turn, so that a turn which never yields cannot hold it up.
-    async fn cancel(&self, scope: &Scope, id: &TaskId) -> Result<TaskView, Error> {
+    async fn cancel(self: Arc<Self>, scope: Scope, id: TaskId) -> Result<TaskView, Error> {
+        let (scope, id) = (&scope, &id);
         let snapshot = self.snapshot(scope, id).await?;
         let status = TaskStatusUpdateEvent {
             task_id: id.clone(),
             context_id: snapshot.task.value()?.context_id.clone().unwrap_or_else(|| "".into()),
-            status: TaskStatus::now(TaskState::Canceled, None),
+            status: TaskStatus::at(self.store.clock().millis(), TaskState::Canceled, None),
             metadata: None,
         };
         let mut batch = Batch::default();
         batch.status(status, None);
-        match self.store.append(scope, id, batch).await {
+        match self.append(scope, id, batch).await {
             Ok(appended) => {
                 if let Some(live) = self.live.find(scope, id) {
                     live.publish(&appended.events, true);

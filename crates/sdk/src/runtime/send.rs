@@ -13,17 +13,29 @@ use chancery_store::Scope;
 use futures_core::Stream;
 
 use super::Core;
-use super::drive::{Done, FirstPoll, Inline, Launched};
+use super::drive::{Done, FirstPoll, Launched, Unstoppable};
 use super::failure::task_is_over;
 use super::live::Live;
 use super::queue::TurnEnd;
 use super::subscription::{Subscription, message_event};
-use super::take::Taken;
+use super::take::{Taken, looks_up};
 use super::view;
 
 impl Core {
     /// Answers when the turn has ended, or at once if that is asked for.
     pub(super) async fn send(
+        self: Arc<Self>,
+        call: Box<Call<SendMessageRequest>>,
+    ) -> Result<SendMessageResponse<TaskView>, Error> {
+        // A message that was taken must get its turn, also if its sender goes away before that begins.
+        if looks_up(&call.request, &call.context) {
+            Unstoppable::new(self.sent(call)).await
+        } else {
+            self.sent(call).await
+        }
+    }
+
+    async fn sent(
         self: Arc<Self>,
         call: Box<Call<SendMessageRequest>>,
     ) -> Result<SendMessageResponse<TaskView>, Error> {
@@ -43,7 +55,7 @@ impl Core {
             Taken::Starts(mut drive) => {
                 let sink = drive.sink.clone();
                 let opened = sink.is_unopened().then(|| drive.when_opened());
-                let mut turn = Inline::new(drive);
+                let mut turn = Unstoppable::new(drive.run());
                 let waited = tokio::time::timeout(timeout, &mut turn).await;
                 if let (Err(_), Some(opened)) = (&waited, opened) {
                     // It might have been answered directly. Now only a task can say that it goes on.
@@ -83,6 +95,14 @@ impl Core {
         self: Arc<Self>,
         call: Box<Call<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
+        if looks_up(&call.request, &call.context) {
+            Unstoppable::new(self.streamed(call)).await
+        } else {
+            self.streamed(call).await
+        }
+    }
+
+    async fn streamed(self: Arc<Self>, call: Box<Call<SendMessageRequest>>) -> Result<EventStream, Error> {
         let scope = self.scope(&call.context);
         let store = self.store.clone();
         let continues = call.request.message.task_id.is_some();

@@ -12,9 +12,9 @@ use std::task::{Context, Poll, Waker};
 
 use chancery_protocol::{
     Artifact, ArtifactId, ContextId, Json, JsonObject, Message, Task, TaskArtifactUpdateEvent, TaskId,
-    TaskState, TaskStatus, TaskStatusUpdateEvent,
+    TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent,
 };
-use chancery_store::Batch;
+use chancery_store::{Batch, Clock};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,7 @@ const MAX_BYTES: usize = 256 << 10;
 pub(crate) struct Sink {
     task_id: TaskId,
     context_id: ContextId,
+    clock: Clock,
     /// Made when somebody asks for it: most turns end before anyone could stop them.
     cancel: OnceLock<CancellationToken>,
     inner: Mutex<Inner>,
@@ -78,17 +79,18 @@ enum Entry {
 
 impl Sink {
     /// A sink for a task that does not exist yet.
-    pub(crate) fn unopened(task: Task) -> Self {
+    pub(crate) fn unopened(clock: &Clock, mut task: Task) -> Self {
         let context_id = task.context_id.clone().unwrap_or_else(ContextId::generate);
-        Self::new(task.id.clone(), context_id, Phase::Unopened(Box::new(task)))
+        task.status.timestamp = Some(clock.millis());
+        Self::new(clock, task.id.clone(), context_id, Phase::Unopened(Box::new(task)))
     }
 
     /// A sink for a task that is being worked on.
-    pub(crate) fn working(task_id: TaskId, context_id: ContextId) -> Self {
-        Self::new(task_id, context_id, Phase::Working)
+    pub(crate) fn working(clock: &Clock, task_id: TaskId, context_id: ContextId) -> Self {
+        Self::new(clock, task_id, context_id, Phase::Working)
     }
 
-    fn new(task_id: TaskId, context_id: ContextId, phase: Phase) -> Self {
+    fn new(clock: &Clock, task_id: TaskId, context_id: ContextId, phase: Phase) -> Self {
         let inner = Inner {
             batch: Batch::default(),
             phase,
@@ -98,7 +100,7 @@ impl Sink {
             usage: None,
             artifacts: 0,
         };
-        Self { task_id, context_id, cancel: OnceLock::new(), inner: Mutex::new(inner) }
+        Self { task_id, context_id, clock: clock.clone(), cancel: OnceLock::new(), inner: Mutex::new(inner) }
     }
 
     pub(crate) fn task_id(&self) -> &TaskId {
@@ -126,6 +128,11 @@ impl Sink {
         let mut inner = self.inner.lock();
         inner.artifacts += 1;
         ArtifactId::from(format!("artifact-{}", inner.artifacts))
+    }
+
+    /// Registers somebody who is to be told of every event from the next one on.
+    pub(crate) fn set_push(&self, config: Box<TaskPushNotificationConfig>) {
+        self.inner.lock().batch.push = Some(config);
     }
 
     pub(crate) fn set_state(&self, state: Json) {
@@ -171,7 +178,7 @@ impl Sink {
         self.inner.lock().phase = Phase::Unopened(Box::new(Task {
             id: self.task_id.clone(),
             context_id: Some(self.context_id.clone()),
-            status: TaskStatus::now(TaskState::Submitted, None),
+            status: TaskStatus::at(self.clock.millis(), TaskState::Submitted, None),
             artifacts: Vec::new(),
             history: Vec::new(),
             metadata: None,
@@ -251,7 +258,7 @@ impl Inner {
                 self.phase = Phase::Working;
                 let message =
                     message.map(|message| message.in_task(task_id.clone()).in_context(context_id.clone()));
-                let status = TaskStatus::now(state, message);
+                let status = TaskStatus::at(sink.clock.millis(), state, message);
                 self.batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata }, None);
             }
             Entry::Artifact { artifact, append, last } => self.batch.artifact(TaskArtifactUpdateEvent {

@@ -48,19 +48,17 @@ impl Core {
         let Call { request, context } = &*call;
         let configuration = request.configuration.as_ref();
         if configuration.is_some_and(|wanted| wanted.task_push_notification_config.is_some()) {
-            return Err(Error::new(ErrorCode::PushNotificationNotSupported));
+            self.check_push()?;
         }
         request.validate(&self.limits)?;
         check_input_modes(&request.message, &self.spec.input_modes)?;
-        let looks_up = request.message.task_id.is_some()
-            || !request.message.reference_task_ids.is_empty()
-            || context.idempotency_key.is_some();
-        if looks_up {
+        if looks_up(request, context) {
             // On the heap, so that the usual message does not carry the room for this around.
             return Box::pin(self.clone().look_up(scope, call)).await;
         }
-        let Call { request: SendMessageRequest { message, configuration, metadata, .. }, context } = *call;
-        let (message, sink) = self.open(message, false)?;
+        let Call { request: SendMessageRequest { message, mut configuration, metadata, .. }, context } =
+            *call;
+        let (message, sink) = self.open(message, configuration.as_mut(), false)?;
         let facts = self.facts(configuration, metadata, context, Vec::new(), None);
         Ok(Taken::Starts(self.clone().prepare(scope.clone(), sink, message, facts, None)))
     }
@@ -87,12 +85,21 @@ impl Core {
     }
 
     /// Makes a new task of a message, without committing anything yet.
-    fn open(&self, message: Message, always: bool) -> Result<(Message, Sink), Error> {
+    fn open(
+        &self,
+        message: Message,
+        configuration: Option<&mut SendMessageConfiguration>,
+        always: bool,
+    ) -> Result<(Message, Sink), Error> {
         let task_id = TaskId::generate();
         let context_id = message.context_id.clone().unwrap_or_else(ContextId::generate);
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
         let opens = always || contained("opens_task", || self.spec.agent.opens_task(&message))?;
-        let sink = Sink::unopened(Task::submitted(task_id, context_id, message.clone()));
+        let task = Task::submitted(task_id.clone(), context_id, message.clone());
+        let sink = Sink::unopened(self.store.clock(), task);
+        if let Some(config) = configuration.and_then(|wanted| wanted.task_push_notification_config.take()) {
+            sink.set_push(self.inline_push(config, &task_id)?);
+        }
         if opens {
             sink.open();
         }
@@ -101,16 +108,16 @@ impl Core {
 
     /// A message that begins a task and has a key, or refers to other tasks.
     async fn open_with_key(self: Arc<Self>, scope: &Scope, incoming: Box<Incoming>) -> Result<Taken, Error> {
-        let Incoming { message, configuration, metadata, context, admission, .. } = *incoming;
+        let Incoming { message, mut configuration, metadata, context, admission, .. } = *incoming;
         // What a repeat joins is a task, so a call with a key always gets one.
-        let (message, sink) = self.open(message, admission.is_some())?;
+        let (message, sink) = self.open(message, configuration.as_mut(), admission.is_some())?;
         let mut live = None;
         if admission.is_some() {
             let entered = self.live.enter(scope, sink.task_id());
             entered.claim(&sink);
             let mut batch = sink.take_batch(None);
             batch.admission = admission;
-            match self.store.append(scope, sink.task_id(), batch).await {
+            match self.append(scope, sink.task_id(), batch).await {
                 Ok(appended) => entered.publish(&appended.events, false),
                 Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
                 Err(error) => return Err(from_store(error)),
@@ -137,7 +144,7 @@ impl Core {
             return Err(task_is_over(id));
         }
         let live = self.live.enter(scope, id);
-        let sink = Sink::working(id.clone(), context_of(&task));
+        let sink = Sink::working(self.store.clock(), id.clone(), context_of(&task));
         if !live.claim(&sink) {
             return self.enqueue(live, incoming);
         }
@@ -201,7 +208,7 @@ impl Core {
         sink: &Sink,
         incoming: Box<Incoming>,
     ) -> Result<(Message, Box<Facts>, Vec<Event>), Begin> {
-        let Incoming { message, is_new, configuration, metadata, context, admission } = *incoming;
+        let Incoming { message, is_new, mut configuration, metadata, context, admission } = *incoming;
         let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
         let before = self.store.snapshot(scope, &task_id).await?;
@@ -212,12 +219,17 @@ impl Core {
         {
             sink.add_usage(consumed);
         }
-        let status = TaskStatus::now(TaskState::Working, None);
+        let status = TaskStatus::at(self.store.clock().millis(), TaskState::Working, None);
         let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
         let mut batch = Batch::default();
         batch.admission = admission;
+        let config = configuration.as_mut().and_then(|wanted| wanted.task_push_notification_config.take());
+        batch.push = match config {
+            Some(config) => Some(self.inline_push(config, &task_id).map_err(Begin::Failed)?),
+            None => None,
+        };
         batch.status(update, is_new.then(|| message.clone()));
-        let appended = self.store.append(scope, &task_id, batch).await?;
+        let appended = self.append(scope, &task_id, batch).await?;
         let referenced = self.referenced(scope, &message).await;
         let facts = self.facts(configuration, metadata, context, referenced, Some((task, before.state)));
         Ok((message, facts, appended.events))
@@ -278,11 +290,13 @@ impl Core {
             committed: live.is_some(),
             live,
             opened: None,
+            shows_beginning: false,
         }
     }
 
     /// Goes on with a task that waits for authentication.
-    pub(super) async fn resume(self: Arc<Self>, principal: &Principal, id: &TaskId) -> Result<(), Error> {
+    pub(super) async fn resume(self: Arc<Self>, principal: Principal, id: TaskId) -> Result<(), Error> {
+        let (principal, id) = (&principal, &id);
         let scope = self.scope_of(principal);
         let snapshot = self.snapshot(&scope, id).await?;
         let task = snapshot.task.value()?;
@@ -302,7 +316,7 @@ impl Core {
             admission: None,
         });
         let live = self.live.enter(&scope, id);
-        let sink = Sink::working(id.clone(), context_of(&task));
+        let sink = Sink::working(self.store.clock(), id.clone(), context_of(&task));
         if live.claim(&sink) {
             tokio::spawn(self.begin(live, sink, incoming).await.map_err(Begin::into_error)?.run());
         }
@@ -311,7 +325,7 @@ impl Core {
 
     /// Lets the next message have its turn, if one waits.
     pub(super) fn run_next(self: Arc<Self>, live: Arc<Live>) {
-        let Some((queued, sink)) = live.next_in_queue() else { return };
+        let Some((queued, sink)) = live.next_in_queue(self.store.clock()) else { return };
         tokio::spawn(async move {
             let Queued { incoming, end, answer } = queued;
             let done = match self.begin(live, sink, incoming).await {
@@ -346,6 +360,13 @@ impl From<StoreError> for Begin {
             error => Self::Failed(from_store(error)),
         }
     }
+}
+
+/// Whether a message has to be compared with what is in the store, before it can be taken.
+pub(super) fn looks_up(request: &SendMessageRequest, context: &CallContext) -> bool {
+    request.message.task_id.is_some()
+        || !request.message.reference_task_ids.is_empty()
+        || context.idempotency_key.is_some()
 }
 
 fn context_of(task: &Task) -> ContextId {

@@ -37,7 +37,7 @@ pub(crate) fn derive(spec: &AgentSpec, url: &str, jsonrpc_path: &str) -> AgentCa
         .interface(AgentInterface::new(url, ProtocolBinding::HttpJson));
     card.capabilities = AgentCapabilities {
         streaming: Some(spec.streaming),
-        push_notifications: Some(false),
+        push_notifications: Some(spec.push_notifications),
         extensions: extensions(spec),
         extended_agent_card: Some(spec.extended_card.is_some()),
     };

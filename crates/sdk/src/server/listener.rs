@@ -27,6 +27,7 @@ pub struct Server {
     pub(super) listener: TcpListener,
     pub(super) service: Service,
     pub(super) url: String,
+    pub(super) recovered: usize,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<super::tls::Tls>,
 }
@@ -40,6 +41,11 @@ impl Server {
     /// The URL that its cards name.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// How many tasks an earlier process had left unfinished. They have been ended.
+    pub fn recovered(&self) -> usize {
+        self.recovered
     }
 
     /// The runtime of an agent that it serves, by the agent's name. Take it before [`run`](Self::run) to
@@ -74,6 +80,9 @@ impl Server {
         tracing::info!("no longer accepting connections; waiting for open calls");
         if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
             tracing::warn!("some connections were still open after {:?} and are cut", limits.drain);
+        }
+        if let Some(deliverer) = self.service.deliverer() {
+            deliverer.stop(limits.drain).await;
         }
     }
 

@@ -19,12 +19,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{AgentCard, Error, Principal, SecurityRequirement, SecurityScheme, Timestamp};
+use chancery_protocol::{AgentCard, Error, Principal, SecurityRequirement, SecurityScheme};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
 
-use crate::runtime::Runtime;
+use crate::egress::Egress;
+use crate::push::{Deliverer, PushLimits};
+use crate::runtime::{Notifier, Runtime};
 use crate::spec::AgentSpec;
 use card::CardDocument;
 use service::{Authenticate, Mount, Site, StreamSlots};
@@ -60,6 +62,8 @@ pub struct ServerBuilder {
     lenient_version: bool,
     tenant_is_realm: bool,
     limits: ServerLimits,
+    egress: Egress,
+    push_limits: PushLimits,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
 }
@@ -82,6 +86,9 @@ pub enum ServeError {
     /// The address cannot be listened on.
     #[error("cannot listen: {0}")]
     Listen(#[from] std::io::Error),
+    /// What an earlier process left unfinished cannot be ended.
+    #[error("cannot pick up what the last process left: {0}")]
+    Recover(#[source] Error),
 }
 
 /// Serves one agent at the root of an address until SIGTERM or Ctrl-C.
@@ -105,6 +112,8 @@ impl Server {
             lenient_version: false,
             tenant_is_realm: false,
             limits: ServerLimits::default(),
+            egress: Egress::default(),
+            push_limits: PushLimits::default(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -208,6 +217,21 @@ impl ServerBuilder {
         self
     }
 
+    /// Where push notifications may be posted to: only to addresses that the whole world can reach, unless said
+    /// otherwise.
+    #[must_use]
+    pub fn egress(mut self, egress: Egress) -> Self {
+        self.egress = egress;
+        self
+    }
+
+    /// How hard it is tried to post push notifications.
+    #[must_use]
+    pub fn push_limits(mut self, limits: PushLimits) -> Self {
+        self.push_limits = limits;
+        self
+    }
+
     /// Speaks TLS.
     #[cfg(feature = "tls")]
     #[must_use]
@@ -216,7 +240,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Listens. Unless a public URL is set, the cards name the address.
+    /// Listens. Unless a public URL is set, the cards name the address. Tasks that an earlier process left
+    /// unfinished are ended first, as [`Runtime::recover`] says.
     pub async fn bind(mut self, address: impl ToSocketAddrs) -> Result<Server, ServeError> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -225,18 +250,21 @@ impl ServerBuilder {
         }
         #[cfg(feature = "tls")]
         let tls = self.tls.take();
-        let (service, url, store) = self.build_site(Some(address))?;
-        tokio::spawn(sweep(Arc::downgrade(&store)));
+        let (service, url) = self.build_site(Some(address))?;
+        let recovered = service.recover().await.map_err(ServeError::Recover)?;
         Ok(Server {
             listener,
             service,
             url,
+            recovered,
             #[cfg(feature = "tls")]
             tls,
         })
     }
 
-    /// The site as a service, for people who have a server of their own. Needs a public URL.
+    /// The site as a service, for people who have a server of their own. Needs a public URL, and a tokio runtime
+    /// to be called in: old tasks are swept and notifications posted beside the service. On a store that has been
+    /// used before, call [`Service::recover`] before the first request.
     pub fn build(self) -> Result<Service, BuildError> {
         Ok(self.build_site(None)?.0)
     }
@@ -249,13 +277,19 @@ impl ServerBuilder {
         "http"
     }
 
-    fn build_site(self, address: Option<SocketAddr>) -> Result<(Service, String, Arc<Store>), BuildError> {
+    fn build_site(self, address: Option<SocketAddr>) -> Result<(Service, String), BuildError> {
         let mut problems = self.problems(address);
+        if !problems.is_empty() {
+            return Err(BuildError { problems });
+        }
         let url = self.public_url.clone().unwrap_or_default();
         let store = self.store.clone().unwrap_or_else(|| Arc::new(Store::memory()));
+        let pushes = self.agents.iter().any(|(_, spec)| spec.push_notifications);
+        let deliverer =
+            pushes.then(|| Deliverer::spawn(store.clone(), self.egress.clone(), self.push_limits));
         let mut mounts = Vec::new();
         for (path, spec) in &self.agents {
-            match self.mount(path, spec, &url, &store) {
+            match self.mount(path, spec, &url, &store, deliverer.as_ref()) {
                 Ok(mount) => mounts.push(mount),
                 Err(error) => {
                     problems.push(format!("agent `{}`: its card cannot be written: {error}", spec.name));
@@ -272,11 +306,20 @@ impl ServerBuilder {
             limits: self.limits,
             lenient_version: self.lenient_version,
             streams: StreamSlots::new(&self.limits),
+            deliverer,
         };
-        Ok((Service::new(site), url, store))
+        tokio::spawn(sweep(Arc::downgrade(&store)));
+        Ok((Service::new(site), url))
     }
 
-    fn mount(&self, path: &str, spec: &AgentSpec, url: &str, store: &Arc<Store>) -> Result<Mount, Error> {
+    fn mount(
+        &self,
+        path: &str,
+        spec: &AgentSpec,
+        url: &str,
+        store: &Arc<Store>,
+        deliverer: Option<&Deliverer>,
+    ) -> Result<Mount, Error> {
         let mut card = card::derive(spec, &format!("{url}{path}"), &self.jsonrpc_path);
         card.security_schemes.clone_from(&self.security);
         card.security_requirements =
@@ -289,7 +332,12 @@ impl ServerBuilder {
             name: spec.name.clone(),
             tenant_is_realm: self.tenant_is_realm,
             card: CardDocument::new(&card)?,
-            runtime: Runtime::new(spec.clone(), card, store.clone()),
+            runtime: Runtime::with_notifier(
+                spec.clone(),
+                card,
+                store.clone(),
+                deliverer.map(|deliverer| Arc::new(deliverer.clone()) as Arc<dyn Notifier>),
+            ),
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
             extensions,
         })
@@ -297,6 +345,9 @@ impl ServerBuilder {
 
     fn problems(&self, address: Option<SocketAddr>) -> Vec<String> {
         let mut problems: Vec<_> = self.agents.iter().flat_map(|(_, spec)| spec.problems()).collect();
+        if tokio::runtime::Handle::try_current().is_err() {
+            problems.push("a server runs in a tokio runtime; build it in one".to_owned());
+        }
         if self.agents.is_empty() {
             problems.push("no agent is mounted; add one with `agent`".to_owned());
         }
@@ -368,6 +419,6 @@ async fn sweep(store: std::sync::Weak<Store>) {
     loop {
         every.tick().await;
         let Some(store) = store.upgrade() else { return };
-        store.sweep(Timestamp::now()).await;
+        store.sweep(store.now()).await;
     }
 }

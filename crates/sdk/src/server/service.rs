@@ -20,6 +20,7 @@ use super::card::{CardDocument, WELL_KNOWN_CARD};
 use super::hygiene;
 use super::limits::ServerLimits;
 use crate::binding::{head, jsonrpc, rest};
+use crate::push::Deliverer;
 use crate::runtime::{Runtime, contained};
 
 /// Decides who is calling, from the head of a request.
@@ -36,6 +37,8 @@ pub(crate) struct Site {
     pub(crate) limits: ServerLimits,
     pub(crate) lenient_version: bool,
     pub(crate) streams: StreamSlots,
+    /// Posts notifications, if any agent has them; stops with the site.
+    pub(crate) deliverer: Option<Deliverer>,
 }
 
 /// An agent at a path.
@@ -76,6 +79,24 @@ impl Service {
     pub fn runtime(&self, agent: &str) -> Option<Runtime> {
         let mount = self.0.mounts.iter().find(|mount| &*mount.name == agent)?;
         Some(mount.runtime.clone())
+    }
+
+    /// Ends what an earlier process left unfinished, for every agent of the site, as [`Runtime::recover`] says.
+    /// Gives the number of tasks. A [`Server`](super::Server) has done this by the time it listens.
+    pub async fn recover(&self) -> Result<usize, Error> {
+        let mut ended = 0;
+        for mount in &self.0.mounts {
+            let of_agent = mount.runtime.recover().await?;
+            if of_agent > 0 {
+                tracing::warn!(agent = &*mount.name, tasks = of_agent, "ended what the last process left");
+            }
+            ended += of_agent;
+        }
+        Ok(ended)
+    }
+
+    pub(crate) fn deliverer(&self) -> Option<&Deliverer> {
+        self.0.deliverer.as_ref()
     }
 
     pub(crate) fn limits(&self) -> &ServerLimits {
