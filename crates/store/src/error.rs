@@ -73,7 +73,7 @@ pub enum StoreError {
     #[error("the page token is not valid")]
     BadPageToken,
     /// No store answers to this URL.
-    #[error("no store for `{url}`: use `memory:`")]
+    #[error("no store for `{url}`: use `memory:` or `sqlite:PATH`")]
     UnknownUrl {
         /// The URL.
         url: String,

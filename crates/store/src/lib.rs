@@ -15,6 +15,7 @@
 //! | `recovery` | tasks that were cut short |
 //! | `fold` | which batch a task takes, and what it makes of the task |
 //! | `memory/` | the store that lives in this process |
+//! | `sqlite/` | the store that outlives it |
 
 mod clock;
 mod error;
@@ -24,14 +25,18 @@ mod memory;
 mod outbox;
 mod record;
 mod recovery;
+mod sqlite;
 
 pub use clock::Clock;
 pub use error::StoreError;
 pub use limits::{Retention, StoreLimits, TaskLimits};
 pub use memory::MemoryStore;
 pub use outbox::{Delivery, OutboxPlace};
-pub use record::{Admission, Appended, Batch, ListQuery, Page, PageToken, Read, Scope, Snapshot};
+pub use record::{Admission, Appended, Batch, ListQuery, Page, PageToken, Read, Scope, Snapshot, StoreCheck};
 pub use recovery::Unfinished;
+pub use sqlite::SqliteStore;
+
+use std::path::Path;
 
 use chancery_protocol::{TaskId, Timestamp};
 
@@ -41,16 +46,24 @@ use chancery_protocol::{TaskId, Timestamp};
 pub enum Store {
     /// In this process: gone when it ends.
     Memory(MemoryStore),
+    /// In an SQLite database.
+    Sqlite(SqliteStore),
 }
 
 impl Store {
-    /// Opens the store that a URL names: `memory:`.
+    /// Opens the store that a URL names: `memory:`, `sqlite:PATH` or `sqlite:PATH?durability=power`.
+    ///
+    /// A commit to SQLite outlives the process, with `durability=power` also the power. This blocks for as long
+    /// as it takes to open the file, however many tasks there are.
     pub fn open(url: &str, limits: StoreLimits) -> Result<Self, StoreError> {
         Self::open_with(url, limits, Clock::system())
     }
 
     /// The same, going by a clock of yours.
     pub fn open_with(url: &str, limits: StoreLimits, clock: Clock) -> Result<Self, StoreError> {
+        if let Some(rest) = url.strip_prefix("sqlite:") {
+            return SqliteStore::open(rest, limits, clock).map(Self::Sqlite);
+        }
         match url {
             "memory:" | "memory" => Ok(Self::Memory(MemoryStore::with_clock(limits, clock))),
             _ => Err(StoreError::UnknownUrl { url: url.to_owned() }),
@@ -78,6 +91,7 @@ impl Store {
     pub fn clock(&self) -> &Clock {
         match self {
             Self::Memory(store) => store.clock(),
+            Self::Sqlite(store) => store.clock(),
         }
     }
 
@@ -85,6 +99,7 @@ impl Store {
     pub async fn append(&self, scope: &Scope, task: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
         match self {
             Self::Memory(store) => store.append(scope, task, batch),
+            Self::Sqlite(store) => store.append(scope, task, batch).await,
         }
     }
 
@@ -98,6 +113,7 @@ impl Store {
     ) -> Result<Read, StoreError> {
         match self {
             Self::Memory(store) => store.read(scope, task, after, max),
+            Self::Sqlite(store) => store.read(scope, task, after, max).await,
         }
     }
 
@@ -105,6 +121,7 @@ impl Store {
     pub async fn snapshot(&self, scope: &Scope, task: &TaskId) -> Result<Snapshot, StoreError> {
         match self {
             Self::Memory(store) => store.snapshot(scope, task),
+            Self::Sqlite(store) => store.snapshot(scope, task).await,
         }
     }
 
@@ -112,6 +129,7 @@ impl Store {
     pub async fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
         match self {
             Self::Memory(store) => store.list(scope, query),
+            Self::Sqlite(store) => store.list(scope, query).await,
         }
     }
 
@@ -120,6 +138,7 @@ impl Store {
     pub async fn admitted(&self, scope: &Scope, admission: &Admission) -> Result<Option<TaskId>, StoreError> {
         match self {
             Self::Memory(store) => store.admitted(scope, admission),
+            Self::Sqlite(store) => store.admitted(scope, admission).await,
         }
     }
 
@@ -127,6 +146,45 @@ impl Store {
     pub async fn sweep(&self, now: Timestamp) {
         match self {
             Self::Memory(store) => store.sweep(now),
+            Self::Sqlite(store) => store.sweep(now).await,
+        }
+    }
+
+    /// Writes a copy of the store as of now to a path where there is nothing yet. Calls go on meanwhile.
+    pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(_) => Err(StoreError::Unavailable {
+                what: format!("back up the store to {}", to.display()),
+                why: "it is in memory".to_owned(),
+                hint: "keep the tasks in `sqlite:PATH` to have backups",
+            }),
+            Self::Sqlite(store) => store.backup(to).await,
+        }
+    }
+
+    /// Reads all that is kept and says what is wrong with it. Calls go on meanwhile.
+    pub async fn check(&self) -> Result<StoreCheck, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.check()),
+            Self::Sqlite(store) => store.check().await,
+        }
+    }
+
+    /// Deletes all tasks and idempotency keys of an owner in a realm, whatever state the tasks are in. Gives
+    /// how many tasks there were.
+    pub async fn delete_owner(&self, realm: &str, owner: &str) -> Result<usize, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.delete_owner(realm, owner)),
+            Self::Sqlite(store) => store.delete_owner(realm, owner).await,
+        }
+    }
+
+    /// Commits what is queued, takes no more work, and lets go of what is open. Blocks for a moment; dropping
+    /// the store does the same.
+    pub fn close(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Sqlite(store) => store.close(),
         }
     }
 }

@@ -39,6 +39,19 @@ pub struct Retention {
     pub max_admissions: usize,
 }
 
+impl StoreLimits {
+    /// The defaults for the store that a URL names. A disk keeps more than memory does: a million tasks and as
+    /// many idempotency keys.
+    pub fn for_url(url: &str) -> Self {
+        let mut limits = Self::default();
+        if url.starts_with("sqlite:") {
+            limits.retention.max_tasks = 1_000_000;
+            limits.retention.max_admissions = 1_000_000;
+        }
+        limits
+    }
+}
+
 impl Default for TaskLimits {
     fn default() -> Self {
         Self { events: 100_000, artifacts: 1_000, bytes: 64 << 20, push_configs: 10 }

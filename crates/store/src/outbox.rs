@@ -57,6 +57,7 @@ impl Store {
     ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
         match self {
             Self::Memory(store) => store.put_push_config(scope, task, config),
+            Self::Sqlite(store) => store.put_push_config(scope, task, config).await,
         }
     }
 
@@ -69,6 +70,7 @@ impl Store {
     ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
         match self {
             Self::Memory(store) => store.push_config(scope, task, id),
+            Self::Sqlite(store) => store.push_config(scope, task, id).await,
         }
     }
 
@@ -80,6 +82,7 @@ impl Store {
     ) -> Result<Vec<Arc<TaskPushNotificationConfig>>, StoreError> {
         match self {
             Self::Memory(store) => store.push_configs(scope, task),
+            Self::Sqlite(store) => store.push_configs(scope, task).await,
         }
     }
 
@@ -92,6 +95,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         match self {
             Self::Memory(store) => store.delete_push_config(scope, task, id),
+            Self::Sqlite(store) => store.delete_push_config(scope, task, id).await,
         }
     }
 
@@ -104,6 +108,7 @@ impl Store {
     ) -> Result<Vec<Delivery>, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.deliveries(after, now, limit)),
+            Self::Sqlite(store) => store.deliveries(after, now, limit).await,
         }
     }
 
@@ -111,6 +116,7 @@ impl Store {
     pub async fn next_delivery_at(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.next_delivery_at(now)),
+            Self::Sqlite(store) => store.next_delivery_at(now).await,
         }
     }
 
@@ -123,6 +129,7 @@ impl Store {
     pub async fn delivered(&self, delivery: &Delivery, number: u64) -> Result<bool, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.delivered(delivery, number)),
+            Self::Sqlite(store) => store.delivered(delivery, number).await,
         }
     }
 
@@ -135,6 +142,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.postpone(delivery, attempts, not_before)),
+            Self::Sqlite(store) => store.postpone(delivery, attempts, not_before).await,
         }
     }
 
@@ -143,6 +151,7 @@ impl Store {
     pub async fn give_up(&self, delivery: &Delivery, number: u64) -> Result<bool, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.delivered(delivery, number)),
+            Self::Sqlite(store) => store.delivered(delivery, number).await,
         }
     }
 }

@@ -74,7 +74,7 @@ pub struct Appended {
     pub events: Vec<Event>,
     /// The number of the last event.
     pub number: u64,
-    /// The task with the batch folded in.
+    /// The task with the batch folded in, and perhaps what was committed along with it.
     pub task: KeptTask,
     /// Whether there is now something to deliver for this task: see [`Store::deliveries`](crate::Store::deliveries).
     pub push: bool,
@@ -124,6 +124,15 @@ pub struct Page {
     pub next: Option<PageToken>,
     /// How many tasks match, on all pages.
     pub total: usize,
+}
+
+/// What a check of a store has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreCheck {
+    /// How many tasks there are.
+    pub tasks: u64,
+    /// What is wrong, in plain words; nothing if all is well.
+    pub problems: Vec<String>,
 }
 
 /// A place in the order of tasks: by time of status, then by id, newest first.

@@ -25,7 +25,7 @@ pub(super) struct Demo {
     #[arg(long, env = "CHANCERY_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
 
-    /// Where tasks are kept: `memory:`
+    /// Where tasks are kept: `memory:` or `sqlite:PATH`
     #[arg(long, env = "CHANCERY_STORE", default_value = "memory:", value_name = "URL")]
     store: String,
 
@@ -73,7 +73,7 @@ impl FromStr for Capabilities {
 
 impl Demo {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let store = Store::open(&self.store, StoreLimits::default())?;
+        let store = Store::open(&self.store, StoreLimits::for_url(&self.store))?;
         let mut server = Server::builder().store(Arc::new(store)).anonymous_extended_card();
         if self.allow_anonymous {
             server = server.allow_anonymous();

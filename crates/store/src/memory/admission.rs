@@ -43,6 +43,11 @@ impl Admissions {
         self.forget(now, retention);
     }
 
+    pub(super) fn delete(&mut self, of: impl Fn(&Scope) -> bool) {
+        self.used.retain(|(scope, _), _| !of(scope));
+        self.order.retain(|(_, scope, _)| !of(scope));
+    }
+
     pub(super) fn forget(&mut self, now: Timestamp, retention: &Retention) {
         let limit = i64::try_from(retention.admissions.as_millis()).unwrap_or(i64::MAX);
         while let Some((at, ..)) = self.order.front() {

@@ -192,6 +192,13 @@ impl Journal {
         check_count(&self.id, count, limits)
     }
 
+    /// The task goes, and nothing of it is delivered any more.
+    pub(super) fn drop_pushes(&mut self) {
+        if let Some(mut pushes) = self.pushes.take() {
+            pushes.leave();
+        }
+    }
+
     fn standing(&self) -> Standing<'_, impl Fn(&ArtifactId) -> bool> {
         let artifacts = self.changing().map_or(&[][..], |task| &task.artifacts);
         Standing {

@@ -23,7 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::limits::StoreLimits;
-use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
+use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, StoreCheck};
 use admission::Admissions;
 use journal::{Closed, Journal, Terms};
 use outbox::Outbox;
@@ -116,6 +116,18 @@ impl MemoryStore {
         self.admissions.lock().forget(now, &self.limits.retention);
         while self.sweep_some(now) {}
         self.scopes.write().retain(|_, tasks| Arc::strong_count(tasks) > 1 || !tasks.lock().is_empty());
+    }
+
+    pub(crate) fn check(&self) -> StoreCheck {
+        let tasks = self.scopes.read().values().map(|tasks| tasks.lock().len() as u64).sum();
+        StoreCheck { tasks, problems: Vec::new() }
+    }
+
+    pub(crate) fn delete_owner(&self, realm: &str, owner: &str) -> usize {
+        let is_theirs = |scope: &Scope| &*scope.realm == realm && &*scope.owner == owner;
+        self.admissions.lock().delete(is_theirs);
+        let gone = self.scopes.write().extract_if(|scope, _| is_theirs(scope)).collect::<Vec<_>>();
+        gone.into_iter().map(|(_, tasks)| tasks.lock().clear()).sum()
     }
 
     fn commit(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {

@@ -90,6 +90,12 @@ impl Pushes {
         Ok(())
     }
 
+    /// Takes all that is pending out of the outbox.
+    pub(super) fn leave(&mut self) {
+        let places = self.configs.iter_mut().filter_map(|registered| registered.place.take());
+        places.for_each(|place| self.outbox.leave(place));
+    }
+
     /// The delivery that stands at a place, if it still does.
     pub(super) fn delivery(&self, place: OutboxPlace) -> Option<Delivery> {
         let registered = self.configs.iter().find(|registered| registered.place == Some(place))?;

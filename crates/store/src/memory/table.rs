@@ -46,6 +46,20 @@ impl Table {
         self.tasks.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Removes everything. Gives how many tasks there were.
+    pub(super) fn clear(&mut self) -> usize {
+        self.order.clear();
+        let open = |entry: Entry| match entry.task {
+            Listed::Open(journal) => journal.lock().drop_pushes(),
+            Listed::Closed(_) => {}
+        };
+        self.tasks.drain().map(|(_, entry)| open(entry)).count()
+    }
+
     pub(super) fn find(&self, id: &TaskId) -> Option<Listed> {
         self.tasks.get(id).map(|entry| entry.task.clone())
     }

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing where it must be has failed")]
 
 mod admissions;
+mod care;
 mod concurrency;
 mod fold;
 mod journal;
@@ -76,6 +77,7 @@ macro_rules! store_suite {
                 no_event_is_lost_among_threads,
             }
             checks! { recovery => open: only_tasks_at_work_are_unfinished, unfinished_pages_join, }
+            checks! { care => store(open): what_an_owner_had_is_deleted, }
             checks! { concurrency => store(open):
                 chunks_from_many_threads, one_end_wins, nothing_slips_in_after_the_end, one_creation_wins,
             }
@@ -107,3 +109,4 @@ fn with_defaults(open: impl Fn(StoreLimits) -> Store) -> Arc<Store> {
 }
 
 store_suite!(memory, |limits| Store::open("memory:", limits).unwrap());
+store_suite!(sqlite, |limits| Store::open(&support::fresh_sqlite_url(), limits).unwrap());

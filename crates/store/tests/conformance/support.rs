@@ -1,6 +1,8 @@
 //! Made-up tasks, their events and their times.
 
-use std::sync::{Arc, Barrier};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
 
 use chancery_protocol::{
     Artifact, ContextId, Event, Json, JsonObject, KeptTask, Message, Part, StreamResponse, Task,
@@ -191,12 +193,12 @@ pub(crate) async fn snapshot(store: &Store, id: &str) -> Snapshot {
     store.snapshot(&scope(), &TaskId::from(id)).await.unwrap()
 }
 
-/// Whether the task is not there, rather than anything else.
 /// A task as a value, however it is kept.
 pub(crate) fn value(task: &KeptTask) -> Arc<Task> {
     task.value().unwrap()
 }
 
+/// Whether the task is not there, rather than anything else.
 pub(crate) async fn is_gone(store: &Store, id: &str) -> bool {
     match store.snapshot(&scope(), &TaskId::from(id)).await {
         Ok(_) => false,
@@ -244,6 +246,20 @@ pub(crate) fn limits(change: impl FnOnce(&mut StoreLimits)) -> StoreLimits {
     let mut limits = StoreLimits::default();
     change(&mut limits);
     limits
+}
+
+/// A URL of a database that is not there yet. What an earlier run left behind goes first.
+pub(crate) fn fresh_sqlite_url() -> String {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let folder = FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    });
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("sqlite:{}", folder.join(format!("{number}.db")).display())
 }
 
 /// Runs something on so many threads, all let go at once, and gives what each returned.

@@ -1,0 +1,231 @@
+//! The store that outlives the process: SQLite, one thread that writes, a few that read, one for checkpoints.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `options`, `lock`, `schema` | opening: the URL, one process at a time, tables and their versions |
+//! | `write` | a batch made ready on the caller's thread |
+//! | `writer/` | the thread that commits groups of them, and forgets in small steps |
+//! | `entry`, `scopes` | what it shows of the tasks that are being written to |
+//! | `load`, `list`, `readers` | reading, on threads of its own |
+//! | `place`, `sum` | the integers that things are kept under; checksums |
+//! | `outbox`, `recovery` | push notifications; tasks that were cut short |
+//! | `checkpoint`, `sweep`, `care` | the log, retention, backup and checks |
+//! | `queue`, `failure` | between callers and threads; what callers are told |
+
+mod care;
+mod checkpoint;
+mod entry;
+mod failure;
+mod list;
+mod load;
+mod lock;
+mod options;
+mod outbox;
+mod place;
+mod queue;
+mod readers;
+mod recovery;
+mod schema;
+mod scopes;
+mod sum;
+mod sweep;
+mod threads;
+mod write;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chancery_protocol::TaskId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::limits::StoreLimits;
+use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
+use entry::Entry;
+use failure::closed;
+use options::Options;
+use queue::Queue;
+use readers::Readers;
+use threads::Threads;
+use write::{Committed, Kept, Push, Write, ready};
+use writer::{Job, Shared, find_admission};
+
+/// Tasks in an SQLite database.
+///
+/// Opened by [`crate::Store::open`] with `sqlite:PATH`. Dropping it commits what is queued, ends its threads
+/// and lets go of the file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    path: PathBuf,
+    limits: StoreLimits,
+    epoch: u64,
+    clock: Clock,
+    shared: Shared,
+    writer: Arc<Queue<Job>>,
+    /// Room in the writer's queue, in KiB.
+    room: Arc<Semaphore>,
+    readers: Readers,
+    threads: Threads,
+}
+
+/// How much may wait for the writer: 64 MiB. Whoever comes then waits for room.
+const ROOM_KIB: usize = 64 << 10;
+const WHAT: &str = "write to the store";
+
+impl SqliteStore {
+    /// Opens what follows `sqlite:` in a URL.
+    pub(crate) fn open(text: &str, limits: StoreLimits, clock: Clock) -> Result<Self, StoreError> {
+        let options = Options::parse(text)?;
+        let lock = lock::take(&options.path)?;
+        let shared = Shared::default();
+        let writer = Arc::new(Queue::new());
+        let opened = threads::start(&options, limits, &clock, &shared, &writer, lock)?;
+        Ok(Self {
+            path: options.path,
+            limits,
+            epoch: opened.epoch,
+            clock,
+            shared,
+            writer,
+            room: Arc::new(Semaphore::new(ROOM_KIB)),
+            readers: opened.readers,
+            threads: opened.threads,
+        })
+    }
+
+    /// How often the database has been opened. Whoever wrote under an earlier epoch is no more.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) async fn append(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        mut batch: Batch,
+    ) -> Result<Appended, StoreError> {
+        let (admission, state) = (batch.admission.take(), batch.state.take());
+        // Left in the batch as well: it decides what is kept of a whole life.
+        let push = batch.push.clone();
+        let (body, kept) = ready(id, batch, &self.limits.task, &self.clock)?;
+        let push = push.map(|config| Push::new(*config)).transpose()?.map(|(_, push)| push);
+        let permit = self.room(body.bytes() >> 10).await?;
+        let (reply, answer) = oneshot::channel();
+        let (scope_kept, id_kept) = (scope.clone(), id.clone());
+        let write =
+            Write { scope: scope_kept, id: id_kept, admission, state, push, body, reply, _permit: permit };
+        self.writer.push(Job::Write(Box::new(write))).map_err(|_| closed(WHAT))?;
+        let committed = answer.await.map_err(|_| closed(WHAT))??;
+        self.appended(scope, id, kept, committed).await
+    }
+
+    /// Waits for room in the writer's queue.
+    async fn room(&self, kib: usize) -> Result<OwnedSemaphorePermit, StoreError> {
+        let kib = u32::try_from(kib.clamp(1, ROOM_KIB)).unwrap_or(u32::MAX);
+        self.room.clone().acquire_many_owned(kib).await.map_err(|_| closed(WHAT))
+    }
+
+    /// The events get their numbers, and the task what was committed of it.
+    async fn appended(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        mut kept: Kept,
+        committed: Committed,
+    ) -> Result<Appended, StoreError> {
+        for event in &mut kept.events {
+            event.number += committed.before;
+        }
+        let number = committed.before + kept.length;
+        let (number, task) = match (kept.task, committed.entry) {
+            (Some(task), _) => (number, task),
+            (None, Some(entry)) => (number, entry.snapshot().task),
+            (None, None) => {
+                let snapshot = self.snapshot(scope, id).await?;
+                (snapshot.number, snapshot.task)
+            }
+        };
+        Ok(Appended { events: kept.events, number, task, push: committed.push })
+    }
+
+    pub(crate) async fn read(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        after: u64,
+        max: usize,
+    ) -> Result<Read, StoreError> {
+        let at_hand = self.at_hand(scope, id);
+        // The database may be a moment ahead of the task that is shown; the events are not.
+        let up_to = at_hand.as_ref().map_or(u64::MAX, |entry| entry.number());
+        let at_hand = at_hand.map(|entry| entry.task);
+        let (scope, wanted) = (scope.clone(), id.clone());
+        let read = self.readers.read("read events", move |connection| {
+            let found = match at_hand {
+                Some(task) => load::find_by_number(connection, task)?.map(|(found, _)| found),
+                None => match load::scope(connection, &scope)? {
+                    Some(scope) => load::find(connection, scope, &wanted)?,
+                    None => None,
+                },
+            };
+            found.map(|found| load::read(connection, &found, after, up_to, max)).transpose()
+        });
+        read.await?.ok_or_else(|| StoreError::NotFound { id: id.clone() })
+    }
+
+    pub(crate) async fn snapshot(&self, scope: &Scope, id: &TaskId) -> Result<Snapshot, StoreError> {
+        if let Some(entry) = self.at_hand(scope, id) {
+            return Ok(entry.snapshot());
+        }
+        let (scope, wanted) = (scope.clone(), id.clone());
+        let read = self.readers.read("read a task", move |connection| {
+            let Some(scope) = load::scope(connection, &scope)? else { return Ok(None) };
+            let Some(found) = load::find(connection, scope, &wanted)? else { return Ok(None) };
+            Ok(Some(load::load(connection, &found, &wanted)?.snapshot))
+        });
+        read.await?.ok_or_else(|| StoreError::NotFound { id: id.clone() })
+    }
+
+    pub(crate) async fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
+        let (scope, query, entries) = (scope.clone(), query.clone(), self.shared.entries.clone());
+        let read = move |connection: &_| list::list(connection, &entries, &scope, &query);
+        self.readers.read("list tasks", read).await
+    }
+
+    pub(crate) async fn admitted(
+        &self,
+        scope: &Scope,
+        admission: &Admission,
+    ) -> Result<Option<TaskId>, StoreError> {
+        let (scope, key) = (scope.clone(), admission.key.clone());
+        let read = self.readers.read("look up an idempotency key", move |connection| {
+            match load::scope(connection, &scope)? {
+                Some(scope) => find_admission(connection, scope, &key),
+                None => Ok(None),
+            }
+        });
+        match read.await? {
+            None => Ok(None),
+            Some((digest, id)) if digest == admission.digest => Ok(Some(TaskId::from(id))),
+            Some(_) => Err(StoreError::KeyReused),
+        }
+    }
+
+    /// The task if it is being written to.
+    fn at_hand(&self, scope: &Scope, id: &TaskId) -> Option<Arc<Entry>> {
+        let scope = self.shared.scopes.find(scope)?;
+        self.shared.entries.find(&(scope, id.clone()))
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

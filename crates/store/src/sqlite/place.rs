@@ -1,0 +1,85 @@
+//! The integers that tasks and events are kept under, and the order of tasks.
+
+use chancery_protocol::{Task, TaskState, TaskStatus, Timestamp};
+
+use crate::clock::Clock;
+
+/// A task and the number of one of its events in one integer, so that the events of a task lie together and a
+/// row needs no index.
+const NUMBER_BITS: u32 = 24;
+
+/// As many events as a task can have at all. More than a limit would ever allow: 16 million.
+pub(super) const MOST_EVENTS: u64 = (1 << NUMBER_BITS) - 2;
+
+pub(super) fn event(task: i64, number: u64) -> i64 {
+    let number = i64::try_from(number.min((1 << NUMBER_BITS) - 1)).unwrap_or_default();
+    task << NUMBER_BITS | number
+}
+
+/// The number of the event at a place.
+pub(super) fn number(place: i64) -> u64 {
+    u64::try_from(place & ((1 << NUMBER_BITS) - 1)).unwrap_or_default()
+}
+
+/// The task of the event at a place.
+pub(super) fn task(place: i64) -> i64 {
+    place >> NUMBER_BITS
+}
+
+/// What tasks are listed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rank {
+    pub(super) state: TaskState,
+    pub(super) millis: i64,
+    pub(super) nanos: u32,
+    /// When it ended, if it has.
+    pub(super) ended: Option<i64>,
+}
+
+impl Rank {
+    /// A task that ends without a time ends now.
+    pub(super) fn of(status: &TaskStatus, clock: &Clock) -> Self {
+        let (millis, nanos) = status.timestamp.map_or((0, 0), millis_and_nanos);
+        let ended = || status.timestamp.unwrap_or_else(|| clock.now()).as_millis();
+        Self { state: status.state, millis, nanos, ended: status.state.is_terminal().then(ended) }
+    }
+
+    /// Whether this is how the task stands.
+    pub(super) fn is_of(self, task: &Task) -> bool {
+        let (millis, nanos) = task.status.timestamp.map_or((0, 0), millis_and_nanos);
+        (task.status.state, millis, nanos) == (self.state, self.millis, self.nanos)
+    }
+}
+
+/// As many rows as are wanted, as SQLite counts them.
+pub(super) fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+pub(super) fn state_number(state: TaskState) -> i64 {
+    state as i64
+}
+
+pub(super) fn state_of(number: i64) -> TaskState {
+    u64::try_from(number).ok().and_then(TaskState::from_number).unwrap_or_default()
+}
+
+/// Whole milliseconds, and the nanoseconds beyond them.
+pub(super) fn millis_and_nanos(time: Timestamp) -> (i64, u32) {
+    let nanos = time.as_nanos();
+    let millis = i64::try_from(nanos.div_euclid(1_000_000)).unwrap_or(i64::MAX);
+    (millis, u32::try_from(nanos.rem_euclid(1_000_000)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_a_task_lie_together() {
+        assert!(event(1, u64::MAX) < event(2, 0));
+        assert!(event(7, 1) < event(7, MOST_EVENTS));
+        assert_eq!((task(event(7, 12_345)), number(event(7, 12_345))), (7, 12_345));
+        assert_eq!(number(event(1 << 38, MOST_EVENTS)), MOST_EVENTS);
+    }
+}

@@ -1,0 +1,41 @@
+//! Tasks that somebody was at work on.
+
+use chancery_protocol::{ContextId, TaskId};
+use rusqlite::params;
+
+use super::SqliteStore;
+use super::place;
+use crate::error::StoreError;
+use crate::record::Scope;
+use crate::recovery::Unfinished;
+
+impl SqliteStore {
+    pub(crate) async fn unfinished(
+        &self,
+        agent: &str,
+        after: Option<&Unfinished>,
+        limit: usize,
+    ) -> Result<Vec<Unfinished>, StoreError> {
+        let agent = agent.to_owned();
+        let after = after.map(|one| (one.scope.realm.clone(), one.scope.owner.clone(), one.task.clone()));
+        let read = self.readers.read("look for unfinished tasks", move |connection| {
+            let sql = "SELECT realm, owner, agent, id, context \
+                       FROM tasks INDEXED BY tasks_at_work JOIN scopes USING (scope) \
+                       WHERE state IN (1, 2) AND agent = ?1 \
+                       AND (?2 OR (realm, owner, id) > (?3, ?4, ?5)) ORDER BY realm, owner, id LIMIT ?6";
+            let mut select = connection.prepare_cached(sql)?;
+            let from_start = after.is_none();
+            let (realm, owner, id) = after.unwrap_or_else(|| ("".into(), "".into(), TaskId::from("")));
+            let values = params![agent, from_start, &*realm, &*owner, id.as_str(), place::rows(limit)];
+            let rows = select.query_map(values, |row| {
+                Ok(Unfinished {
+                    scope: Scope { realm: row.get(0)?, owner: row.get(1)?, agent: row.get(2)? },
+                    task: TaskId::from(row.get::<_, String>(3)?),
+                    context_id: row.get::<_, Option<String>>(4)?.map(ContextId::from),
+                })
+            })?;
+            rows.collect()
+        });
+        read.await
+    }
+}

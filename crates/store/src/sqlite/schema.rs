@@ -1,0 +1,93 @@
+//! The tables: how a connection is set up, and how an older file becomes a newer one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use chancery_protocol::Timestamp;
+use rusqlite::Connection;
+
+use super::failure::{unable, unavailable};
+use super::options::Durability;
+use crate::error::StoreError;
+
+/// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
+/// released: a change is a new one.
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_journal.sql"), include_str!("migrations/0002_push.sql")];
+
+/// Tells our files from those of others: "Chan".
+const APPLICATION_ID: i64 = 0x4368_616E;
+
+/// Kept low, since there are several connections. The operating system caches the file as well.
+const CACHE_KIB: i64 = 32 << 10;
+const STATEMENTS: usize = 64;
+
+/// A connection, for the writer if it has a durability and else for readers.
+pub(super) fn connect(path: &Path, durability: Option<Durability>) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    // Our own threads do not wait for each other here; this is for tools that look at the file meanwhile.
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // The checkpoint thread does it, so that no commit waits for it.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    match durability {
+        Some(Durability::Process) => connection.pragma_update(None, "synchronous", "NORMAL")?,
+        Some(Durability::Power) => connection.pragma_update(None, "synchronous", "FULL")?,
+        None => connection.pragma_update(None, "query_only", true)?,
+    }
+    Ok(connection)
+}
+
+/// Makes the tables what this program knows them to be. Gives the epoch: how often the file has been opened.
+pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<u64, StoreError> {
+    let what = format!("open the store {}", path.display());
+    let refuse = |why: String, hint| StoreError::Unavailable { what: what.clone(), why, hint };
+    let failed = |error: rusqlite::Error| unavailable(&what, &error);
+    let application: i64 = pragma(connection, "application_id").map_err(failed)?;
+    let version: usize = pragma(connection, "user_version").map_err(failed)?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
+    if application != APPLICATION_ID && tables > 0 {
+        let why = "it is the database of another program".to_owned();
+        return Err(refuse(why, "name another file"));
+    }
+    if version > MIGRATIONS.len() {
+        let why = format!("its version is {version} and this program knows up to {}", MIGRATIONS.len());
+        return Err(refuse(why, "run the newer program that wrote it, or restore a backup from before"));
+    }
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+    migrate(connection, version).map_err(failed)?;
+    let next = "UPDATE facts SET value = value + 1 WHERE name = 'epoch' RETURNING value";
+    connection.query_row(next, [], |row| row.get(0)).map_err(failed)
+}
+
+fn migrate(connection: &mut Connection, version: usize) -> rusqlite::Result<()> {
+    for (place, migration) in MIGRATIONS.iter().enumerate().skip(version) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", place + 1)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> rusqlite::Result<T> {
+    connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))
+}
+
+/// The number after that of the newest task. Kept by the writer from then on, so that no number is used twice
+/// while something may still hold it.
+pub(super) fn next_task(connection: &Connection) -> Result<i64, StoreError> {
+    let highest = "SELECT coalesce(max(task), 0) + 1 FROM tasks";
+    connection.query_row(highest, [], |row| row.get(0)).map_err(unable("open the store"))
+}
+
+/// The newest time that the clock of the store is known to have given.
+pub(super) fn newest_time(connection: &Connection) -> Result<Timestamp, StoreError> {
+    let newest = "SELECT value FROM facts WHERE name = 'clock'";
+    let micros = connection.query_row(newest, [], |row| row.get(0)).map_err(unable("open the store"))?;
+    Ok(Timestamp::from_micros(micros))
+}

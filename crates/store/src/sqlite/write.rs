@@ -1,0 +1,170 @@
+//! A batch on its way to the writer: all that can be made ready on the caller's thread has been.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chancery_protocol::{
+    ContextId, Event, Json, KeptTask, Message, PushConfigId, Task, TaskId, TaskPushNotificationConfig,
+    write_json,
+};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::entry::Entry;
+use super::load::ends_to_bytes;
+use super::place::Rank;
+use super::sum;
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::fold::{Standing, fold_all, nothing};
+use crate::limits::TaskLimits;
+use crate::record::{Admission, Batch, Change, Scope, split};
+
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) scope: Scope,
+    pub(super) id: TaskId,
+    pub(super) admission: Option<Admission>,
+    pub(super) state: Option<Json>,
+    pub(super) push: Option<Push>,
+    pub(super) body: Body,
+    pub(super) reply: oneshot::Sender<Result<Committed, StoreError>>,
+    /// Room in the queue.
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    /// A task that begins and ends in here, checked and folded: it only has to be new.
+    Life { context: Option<ContextId>, rank: Rank, fold: Fold },
+    /// Events of a task, which the first of them may create.
+    Events { batch: Batch, rows: Rows, rank: Option<Rank> },
+}
+
+/// A task as the database keeps it when it has no events.
+#[derive(Debug)]
+pub(super) struct Fold {
+    /// The number of its last event.
+    pub(super) number: u64,
+    pub(super) sum: u32,
+    pub(super) json: Arc<[u8]>,
+}
+
+/// The events of a batch as the database keeps them.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) sum: u32,
+    pub(super) json: Bytes,
+    pub(super) ends: Option<Vec<u8>>,
+    pub(super) received: Option<Vec<u8>>,
+}
+
+/// What the writer says of a batch that it has committed.
+#[derive(Debug)]
+pub(super) struct Committed {
+    /// The number of the last event before it.
+    pub(super) before: u64,
+    /// The task, if it is among those that are being written to.
+    pub(super) entry: Option<Arc<Entry>>,
+    /// Whether there is something to deliver.
+    pub(super) push: bool,
+}
+
+/// A push notification configuration as the database keeps it.
+#[derive(Debug)]
+pub(super) struct Push {
+    pub(super) id: PushConfigId,
+    pub(super) json: Vec<u8>,
+}
+
+/// What the caller keeps of a batch until it is committed.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) events: Vec<Event>,
+    pub(super) length: u64,
+    /// The task, if the batch is its whole life.
+    pub(super) task: Option<KeptTask>,
+}
+
+/// Makes a batch ready: its JSON, and its fold if it is a whole life.
+pub(super) fn ready(
+    id: &TaskId,
+    batch: Batch,
+    limits: &TaskLimits,
+    clock: &Clock,
+) -> Result<(Body, Kept), StoreError> {
+    let length = batch.len() as u64;
+    if batch.is_whole_life() && Standing::of_nothing(id).check(&batch, limits).is_ok() {
+        let mut task = nothing(id);
+        fold_all(&mut task, batch.into_changes());
+        let fold = Fold::of(&task, length)?;
+        let rank = Rank::of(&task.status, clock);
+        let kept = KeptTask::from_json(id.clone(), rank.state, fold.json.clone());
+        let body = Body::Life { context: task.context_id.clone(), rank, fold };
+        return Ok((body, Kept { events: Vec::new(), length, task: Some(kept) }));
+    }
+    let (json, ends) = batch.encode_joined()?;
+    let events = split(&json, &ends);
+    let rows = Rows::new(json, ends_to_bytes(&ends), received(&batch)?);
+    let rank = batch.changes().iter().rev().find_map(|change| rank_after(change, clock));
+    Ok((Body::Events { batch, rows, rank }, Kept { events, length, task: None }))
+}
+
+fn rank_after(change: &Change, clock: &Clock) -> Option<Rank> {
+    match change {
+        Change::Created(task) => Some(Rank::of(&task.status, clock)),
+        Change::Status(update, _) => Some(Rank::of(&update.status, clock)),
+        Change::Artifact(_) => None,
+    }
+}
+
+/// The messages that the events do not show, each with the place of its event.
+fn received(batch: &Batch) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut messages: Vec<(usize, &Message)> = Vec::new();
+    for (index, change) in batch.changes().iter().enumerate() {
+        if let Change::Status(_, Some(message)) = change {
+            messages.push((index, message));
+        }
+    }
+    Ok(if messages.is_empty() { None } else { Some(serde_json::to_vec(&messages)?) })
+}
+
+impl Push {
+    /// Gives the configuration back with an id.
+    pub(super) fn new(
+        mut config: TaskPushNotificationConfig,
+    ) -> serde_json::Result<(TaskPushNotificationConfig, Self)> {
+        let id = config.id.get_or_insert_with(PushConfigId::generate).clone();
+        let json = serde_json::to_vec(&config)?;
+        Ok((config, Self { id, json }))
+    }
+}
+
+impl Fold {
+    pub(super) fn of(task: &Task, number: u64) -> serde_json::Result<Self> {
+        let mut json = Vec::with_capacity(1024);
+        write_json(&mut json, task)?;
+        Ok(Self { number, sum: sum::of(&[&json]), json: json.into() })
+    }
+}
+
+impl Rows {
+    fn new(json: Bytes, ends: Option<Vec<u8>>, received: Option<Vec<u8>>) -> Self {
+        let sum = Self::sum(&json, ends.as_deref(), received.as_deref());
+        Self { sum, json, ends, received }
+    }
+
+    /// The checksum of a row.
+    pub(super) fn sum(json: &[u8], ends: Option<&[u8]>, received: Option<&[u8]>) -> u32 {
+        sum::of(&[json, ends.unwrap_or_default(), received.unwrap_or_default()])
+    }
+}
+
+impl Body {
+    /// About how many bytes it takes in the queue.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Life { fold, .. } => fold.json.len(),
+            Self::Events { rows, .. } => rows.json.len(),
+        }
+    }
+}

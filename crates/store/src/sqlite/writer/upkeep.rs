@@ -1,0 +1,199 @@
+//! Forgetting, in small steps: no transaction takes long, so no batch waits long.
+
+use chancery_protocol::TaskId;
+use rusqlite::{Connection, params};
+
+use super::Desk;
+use crate::error::StoreError;
+use crate::sqlite::failure::unavailable;
+use crate::sqlite::place::{self, state_of};
+use crate::sqlite::write::Fold;
+
+/// One step.
+#[derive(Debug)]
+pub(in crate::sqlite) enum Upkeep {
+    /// Keeps only the tasks themselves of some that have ended.
+    Compact(Vec<Compaction>),
+    /// Removes events of a task that has been compacted.
+    ClearEvents { task: i64 },
+    /// Forgets tasks that ended by then, or are too many.
+    Forget { ended_by: i64, max_tasks: usize },
+    /// Forgets keys that were used by then, or are too many.
+    ForgetAdmissions { used_by: i64, max: usize },
+    /// Deletes what somebody owns.
+    DeleteOwner { realm: String, owner: String },
+}
+
+/// A task that has ended, folded.
+#[derive(Debug)]
+pub(in crate::sqlite) struct Compaction {
+    pub(in crate::sqlite) task: i64,
+    pub(in crate::sqlite) fold: Fold,
+}
+
+/// How many tasks, or rows of events, one step removes.
+const STEP: usize = 128;
+
+/// A task to be removed.
+struct Doomed {
+    task: i64,
+    scope: i64,
+    state: i64,
+    id: String,
+}
+
+impl Desk {
+    /// Does one step. Says how much it did: nothing means that nothing is left.
+    pub(super) fn keep_up(&mut self, step: &Upkeep) -> Result<usize, StoreError> {
+        let gate = self.gate.clone();
+        let _writing = gate.lock();
+        let outcome = self.begin().and_then(|()| {
+            let done = self.do_step(step)?;
+            self.finish()?;
+            Ok(done)
+        });
+        outcome.map_err(|error| {
+            self.roll_back();
+            unavailable("tidy up the store", &error)
+        })
+    }
+
+    /// Tasks that end make room for themselves if there are too many.
+    pub(super) fn hold_the_cap(&mut self, ended: usize) {
+        let max_tasks = self.limits.retention.max_tasks;
+        // A few at a time, so that not every group pays for a transaction more.
+        let slack = (max_tasks / 16).clamp(1, STEP);
+        let most = i64::try_from(max_tasks.saturating_add(slack)).unwrap_or(i64::MAX);
+        if ended == 0 || self.counts.ended() < most {
+            return;
+        }
+        for _ in 0..=ended / STEP {
+            if let Err(error) = self.keep_up(&Upkeep::Forget { ended_by: i64::MIN, max_tasks }) {
+                tracing::warn!(cause = %error, "cannot forget the oldest tasks yet");
+                return;
+            }
+        }
+    }
+
+    fn do_step(&mut self, step: &Upkeep) -> rusqlite::Result<usize> {
+        match step {
+            Upkeep::Compact(tasks) => compact(&self.connection, tasks),
+            Upkeep::ClearEvents { task } => clear_events(&self.connection, *task),
+            Upkeep::Forget { ended_by, max_tasks } => self.forget(*ended_by, *max_tasks),
+            Upkeep::ForgetAdmissions { used_by, max } => forget_admissions(&self.connection, *used_by, *max),
+            Upkeep::DeleteOwner { realm, owner } => self.delete_owner(realm, owner),
+        }
+    }
+
+    fn forget(&mut self, ended_by: i64, max_tasks: usize) -> rusqlite::Result<usize> {
+        let most = i64::try_from(max_tasks).unwrap_or(i64::MAX);
+        let too_many = usize::try_from(self.counts.ended() - most).unwrap_or(0);
+        let sql = "SELECT task, scope, state, id, ended FROM tasks WHERE ended IS NOT NULL \
+                   ORDER BY ended, task LIMIT ?";
+        let mut oldest = Vec::new();
+        {
+            let mut select = self.connection.prepare_cached(sql)?;
+            let mut rows = select.query([STEP])?;
+            while let Some(row) = rows.next()? {
+                if row.get::<_, i64>(4)? > ended_by && oldest.len() >= too_many {
+                    break;
+                }
+                oldest.push(Doomed {
+                    task: row.get(0)?,
+                    scope: row.get(1)?,
+                    state: row.get(2)?,
+                    id: row.get(3)?,
+                });
+            }
+        }
+        self.remove(oldest)
+    }
+
+    fn delete_owner(&mut self, realm: &str, owner: &str) -> rusqlite::Result<usize> {
+        let sql = "SELECT task, scope, state, id FROM tasks WHERE scope IN \
+                   (SELECT scope FROM scopes WHERE realm = ? AND owner = ?) LIMIT ?";
+        let mut owned = Vec::new();
+        {
+            let mut select = self.connection.prepare_cached(sql)?;
+            let mut rows = select.query(params![realm, owner, STEP])?;
+            while let Some(row) = rows.next()? {
+                owned.push(Doomed {
+                    task: row.get(0)?,
+                    scope: row.get(1)?,
+                    state: row.get(2)?,
+                    id: row.get(3)?,
+                });
+            }
+        }
+        if !owned.is_empty() {
+            return self.remove(owned);
+        }
+        let sql = "DELETE FROM admissions WHERE position IN (SELECT position FROM admissions WHERE scope IN \
+                   (SELECT scope FROM scopes WHERE realm = ? AND owner = ?) LIMIT ?)";
+        let keys = self.connection.prepare_cached(sql)?.execute(params![realm, owner, STEP])?;
+        if keys > 0 {
+            return Ok(keys);
+        }
+        let sql = "DELETE FROM counts WHERE scope IN \
+                   (SELECT scope FROM scopes WHERE realm = ? AND owner = ?)";
+        self.connection.prepare_cached(sql)?.execute([realm, owner])?;
+        let sql = "DELETE FROM scopes WHERE realm = ? AND owner = ?";
+        self.connection.prepare_cached(sql)?.execute([realm, owner])?;
+        self.scopes.forget(realm, owner);
+        Ok(0)
+    }
+
+    /// Removes tasks, apart from those that have more events than a step may remove: those lose some of them.
+    fn remove(&mut self, doomed: Vec<Doomed>) -> rusqlite::Result<usize> {
+        let mut done = 0;
+        let mut names = Vec::with_capacity(doomed.len());
+        for Doomed { task, scope, state, id } in doomed {
+            if done >= STEP {
+                break;
+            }
+            let cleared = clear_events(&self.connection, task)?;
+            done += cleared + 1;
+            if cleared >= STEP {
+                break;
+            }
+            self.connection.prepare_cached("DELETE FROM pushes WHERE task = ?")?.execute([task])?;
+            self.connection.prepare_cached("DELETE FROM states WHERE task = ?")?.execute([task])?;
+            self.connection.prepare_cached("DELETE FROM tasks WHERE task = ?")?.execute([task])?;
+            self.counts.add(scope, state_of(state), -1);
+            names.push((scope, TaskId::from(id)));
+        }
+        // If the transaction fails after all, they are loaded again.
+        for name in &names {
+            self.ledger.forget(name);
+            self.entries.remove(name);
+        }
+        Ok(done)
+    }
+}
+
+fn compact(connection: &Connection, tasks: &[Compaction]) -> rusqlite::Result<usize> {
+    let sql = "UPDATE tasks SET number = ?, sum = ?, fold = ? \
+               WHERE task = ? AND ended IS NOT NULL AND number IS NULL";
+    let mut update = connection.prepare_cached(sql)?;
+    for Compaction { task, fold } in tasks {
+        update.execute(params![fold.number, fold.sum, &*fold.json, task])?;
+        clear_events(connection, *task)?;
+    }
+    Ok(tasks.len())
+}
+
+/// Removes the first few rows of a task's events.
+fn clear_events(connection: &Connection, task: i64) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM events WHERE place IN \
+               (SELECT place FROM events WHERE place > ? AND place < ? ORDER BY place LIMIT ?)";
+    let (from, to) = (place::event(task, 0), place::event(task + 1, 0));
+    connection.prepare_cached(sql)?.execute(params![from, to, STEP])
+}
+
+fn forget_admissions(connection: &Connection, used_by: i64, max: usize) -> rusqlite::Result<usize> {
+    // The newest ones have the highest positions, so those that are too many need not be counted.
+    let sql = "DELETE FROM admissions WHERE position IN \
+               (SELECT position FROM (SELECT position, used FROM admissions ORDER BY position LIMIT ?1) \
+                WHERE used <= ?2 OR position <= (SELECT max(position) FROM admissions) - ?3)";
+    connection.prepare_cached(sql)?.execute(params![STEP, used_by, max])
+}
