@@ -1,0 +1,56 @@
+//! A folder for one test, and stores in it.
+
+use std::path::{Path, PathBuf};
+
+use chancery_store::{Store, StoreError, StoreLimits};
+
+/// Gone when the test is.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(test: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sqlite-{test}"));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Copies a database as a process that is killed now would leave it.
+    pub(crate) fn copy_as_killed(&self, from: &str, to: &str) {
+        for suffix in ["-wal", ""] {
+            let from = self.path(&format!("{from}{suffix}"));
+            std::fs::copy(from, self.path(&format!("{to}{suffix}"))).unwrap();
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn try_open(path: &Path) -> Result<Store, StoreError> {
+    Store::open(&format!("sqlite:{}", path.display()), StoreLimits::default())
+}
+
+pub(crate) fn open(path: &Path) -> Store {
+    try_open(path).unwrap()
+}
+
+/// The text of the refusal to do something now.
+pub(crate) fn refusal<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
+    match outcome {
+        Err(error @ StoreError::Unavailable { .. }) => error.to_string(),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+/// Nothing is wrong with what is kept.
+pub(crate) async fn is_sound(store: &Store) {
+    assert_eq!(store.check().await.unwrap().problems, Vec::<String>::new());
+}

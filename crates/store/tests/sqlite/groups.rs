@@ -1,0 +1,82 @@
+//! Batches that share a transaction share nothing else.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use chancery_protocol::TaskState;
+use chancery_store::StoreError;
+
+use crate::folder::*;
+use crate::support::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_refused_refuses_no_other() {
+    let folder = Folder::new("groups");
+    let path = folder.path("a.db");
+    let store = Arc::new(open(&path));
+    create("ended", TaskState::Working, 0).status(TaskState::Completed, 0).done(&store).await;
+    create("shared", TaskState::Working, 0).done(&store).await;
+    for round in 0..20 {
+        let outcomes = on_threads(32, |thread| {
+            let store = store.clone();
+            async move {
+                let id = format!("t{round}-{thread}");
+                match thread % 4 {
+                    0 => draft("ended").chunk("a", "0").commit(&store, &scope()).await,
+                    1 => draft(&id).chunk("a", "0").commit(&store, &scope()).await,
+                    2 => create(&id, TaskState::Working, 0).commit(&store, &scope()).await,
+                    _ => draft("shared").chunk("a", &id).commit(&store, &scope()).await,
+                }
+            }
+        })
+        .await;
+        for (thread, outcome) in outcomes.into_iter().enumerate() {
+            match (thread % 4, outcome) {
+                (0, Err(StoreError::Transition { .. })) | (1, Err(StoreError::NotFound { .. })) => {}
+                (2, Ok(appended)) => assert_eq!(appended.number, 1),
+                (3, Ok(appended)) => {
+                    let own = format!("t{round}-{thread}");
+                    let task = value(&appended.task);
+                    let said = task.artifacts[0].parts.iter().map(|part| part.as_text().unwrap());
+                    assert_eq!(
+                        said.filter(|said| *said == own).count(),
+                        1,
+                        "its own batch is folded in, once"
+                    );
+                }
+                (kind, outcome) => panic!("{kind}: {outcome:?}"),
+            }
+        }
+    }
+    let shared = picture(&store, "shared").await;
+    assert_eq!((shared.1, shared.3.len()), (161, 161));
+    assert_eq!(store.list(&scope(), &query(1)).await.unwrap().total, 162);
+    is_sound(&store).await;
+    drop(store);
+    assert_eq!(picture(&open(&path), "shared").await, shared);
+}
+
+#[tokio::test]
+async fn a_batch_that_nobody_waits_for_is_committed() {
+    let folder = Folder::new("dropped");
+    let store = open(&folder.path("a.db"));
+    create("t", TaskState::Working, 0).done(&store).await;
+    let scope = scope();
+    for n in 0..200 {
+        let mut append = pin!(draft("t").chunk("a", &n.to_string()).commit(&store, &scope));
+        // Asked once, so that it is queued, and then dropped.
+        poll_fn(|context| {
+            let _ = append.as_mut().poll(context);
+            Poll::Ready(())
+        })
+        .await;
+        tokio::task::yield_now().await;
+    }
+    let last = draft("t").chunk("a", "last").done(&store).await;
+    assert_eq!(last.number, 202);
+    assert_eq!(value(&last.task).artifacts[0].parts.len(), 201);
+    assert_eq!(read(&store, "t", 0, 1_000).await.len(), 202);
+    is_sound(&store).await;
+}

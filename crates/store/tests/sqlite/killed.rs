@@ -1,0 +1,88 @@
+//! A process that is killed while it writes: what it was told is committed is there.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use chancery_protocol::TaskState;
+
+use crate::folder::*;
+use crate::support::*;
+
+/// Set in the process that is killed: the database it writes to.
+const CHILD: &str = "CHANCERY_TEST_KILLED";
+const NAME: &str = "killed::what_was_acknowledged_outlives_a_kill";
+const ROUNDS: usize = 5;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_outlives_a_kill() {
+    if let Some(path) = std::env::var_os(CHILD) {
+        write_until_killed(path.as_ref()).await;
+    }
+    let folder = Folder::new("killed");
+    let path = folder.path("a.db");
+    let mut acknowledged: HashMap<String, u64> = HashMap::new();
+    for round in 0..ROUNDS {
+        let executable = std::env::current_exe().unwrap();
+        let mut child = Command::new(executable)
+            .args(["--exact", NAME, "--nocapture"])
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut told = lines.filter_map(|line| {
+            let (id, number) = line.strip_prefix("committed ")?.split_once(' ')?;
+            Some((id.to_owned(), number.parse().ok()?))
+        });
+        // It goes on writing while we stop listening, and is killed in the middle of something.
+        acknowledged.extend(told.by_ref().take(150 + 97 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let store = open(&path);
+        is_sound(&store).await;
+        for (id, number) in &acknowledged {
+            let found = snapshot(&store, id).await;
+            assert!(found.number >= *number, "{id}: {} of {number}", found.number);
+            if found.task.state() != TaskState::Completed {
+                assert_eq!(read(&store, id, 0, usize::MAX).await.len() as u64, found.number);
+            }
+        }
+    }
+    assert!(acknowledged.len() > 100, "{} tasks are too few to tell", acknowledged.len());
+}
+
+/// Tells what it has committed, as it does.
+async fn write_until_killed(path: &std::path::Path) -> ! {
+    let store = Arc::new(open(path));
+    let tell = |id: &str, number: u64| {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "\ncommitted {id} {number}").and_then(|()| out.flush()).unwrap();
+    };
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                for _ in 0..100_000 {
+                    let whole = chancery_protocol::TaskId::generate();
+                    let life =
+                        create(whole.as_str(), TaskState::Submitted, 0).status(TaskState::Completed, 0);
+                    tell(whole.as_str(), life.done(&store).await.number);
+                    let long = chancery_protocol::TaskId::generate();
+                    let begun = create(long.as_str(), TaskState::Working, 0).done(&store).await;
+                    tell(long.as_str(), begun.number);
+                    for n in 0..5 {
+                        let appended = draft(long.as_str()).chunk("a", &n.to_string()).done(&store).await;
+                        tell(long.as_str(), appended.number);
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    panic!("nobody has killed it");
+}
