@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use super::failure::{closed, unavailable};
-use super::lock::beside;
+use super::lock::{beside, private};
 use super::place::{self, state_of};
 use super::writer::Upkeep;
 use super::{SqliteStore, load, schema};
@@ -76,6 +76,7 @@ fn copy(connection: &Connection, to: &Path) -> Result<(), StoreError> {
     }
     let partial: PathBuf = beside(to, ".partial");
     let _ = std::fs::remove_file(&partial);
+    let _ = private(&partial);
     let Some(name) = partial.to_str() else {
         return Err(refuse("the path is not valid UTF-8".to_owned(), "name another file"));
     };

@@ -16,7 +16,7 @@ pub(super) fn take(path: &Path) -> Result<File, StoreError> {
         why,
         hint,
     };
-    let file = File::options().create(true).truncate(false).write(true).open(&beside).map_err(|error| {
+    let file = private(&beside).map_err(|error| {
         let why = format!("the lock file {} cannot be written: {error}", beside.display());
         refuse(why, "name a file in a directory that exists and is writable")
     })?;
@@ -31,6 +31,15 @@ pub(super) fn take(path: &Path) -> Result<File, StoreError> {
             "name a file on a file system with locks",
         )),
     }
+}
+
+/// Opens a file, or makes one that is for its owner alone: tasks are private, and there are secrets among them.
+pub(super) fn private(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// The path with something after its last name.

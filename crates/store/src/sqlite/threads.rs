@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use super::checkpoint;
 use super::failure::unavailable;
+use super::lock::private;
 use super::options::Options;
 use super::queue::Queue;
 use super::readers::Readers;
@@ -48,6 +49,8 @@ pub(super) fn start(
         why: format!("no thread can be started: {error}"),
         hint: "let the process have more threads",
     };
+    // SQLite gives its other files the same permissions. What is wrong here, it says more of.
+    let _ = private(&options.path);
     let mut connection = schema::connect(&options.path, Some(options.durability)).map_err(failed)?;
     let epoch = schema::prepare(&mut connection, &options.path)?;
     let next_task = schema::next_task(&connection)?;

@@ -31,6 +31,12 @@ async fn a_backup_is_a_store_as_of_a_point_in_time() {
     let text = refusal(store.backup(&folder.path("no/such/folder/b.db")).await);
     assert!(text.contains("back up the store to"), "{text}");
 
+    #[cfg(unix)]
+    for name in ["a.db", "a.db-wal", "a.db.lock", "b.db"] {
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&folder.path(name).metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600, "{name} is for its owner alone");
+    }
     let copy = open(&to);
     is_sound(&copy).await;
     let found = picture(&copy, "t").await;
