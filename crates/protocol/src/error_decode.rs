@@ -226,6 +226,33 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_error_comes_back_as_it_was(
+            at in 0..ALL_ERROR_CODES.len(),
+            message in "[ -~é漢]{1,80}",
+            facts in proptest::collection::btree_map("[a-z]{1,8}", "[ -~]{0,40}", 0..4),
+            fields in proptest::collection::vec(("[a-z.]{0,12}", "[ -~]{0,40}"), 0..4),
+            wait in proptest::option::of(0u64..1_000_000),
+        ) {
+            let mut error = Error::with_message(ALL_ERROR_CODES[at], message);
+            error.0.metadata = facts.into_iter().map(|(key, value)| (Cow::Owned(key), value)).collect();
+            error.0.violations =
+                fields.into_iter().map(|(field, description)| FieldViolation { field, description }).collect();
+            error.0.retry_after = wait.map(Duration::from_millis);
+            let read = back(&error);
+            proptest::prop_assert_eq!((read.code(), read.message()), (error.code(), error.message()));
+            proptest::prop_assert_eq!(details(&read), details(&error));
+        }
+
+        #[test]
+        fn nothing_that_a_peer_writes_panics(json in "\\PC{0,64}") {
+            let wrapped = format!(r#"{{"code":-32000,"message":"x","data":[{json}]}}"#);
+            let read = [Error::decode(json.as_bytes()), Error::decode(wrapped.as_bytes())];
+            proptest::prop_assert!(read.into_iter().flatten().all(|error| !error.message().is_empty()));
+        }
+    }
+
     #[test]
     fn wrong_fields_come_back() {
         let error = Error::invalid_field("message.parts", "must not be empty");

@@ -1,4 +1,4 @@
-//! Write and serve A2A agents.
+//! Write, serve and call A2A agents.
 //!
 //! An agent with state, served over JSON-RPC and HTTP+JSON, in fifteen lines:
 //!
@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Three names, three things: an [`Agent`] is what you write; an [`Endpoint`] answers the eleven operations, as
-//! a [`Runtime`] with your agent in it does; a [`Server`] puts endpoints at paths.
+//! a [`Runtime`] with your agent in it does, or a [`Client`] to an agent elsewhere; a [`Server`] puts endpoints at paths.
 //!
 //! | feature | what it adds |
 //! |---|---|
@@ -78,3 +78,7 @@ mod guide_write_an_agent {}
 #[cfg(all(doctest, feature = "axum", feature = "tls"))]
 #[doc = include_str!("../../../docs/guide/serve.md")]
 mod guide_serve {}
+
+#[cfg(all(doctest, feature = "client"))]
+#[doc = include_str!("../../../docs/guide/call-an-agent.md")]
+mod guide_call_an_agent {}

@@ -84,6 +84,7 @@ impl Store {
     pub fn can_be_unavailable(&self) -> bool {
         match self {
             Self::Memory(_) => false,
+            Self::Sqlite(_) => true,
         }
     }
 
