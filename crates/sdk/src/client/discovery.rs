@@ -26,6 +26,7 @@ const CALLS_WITHOUT_ASKING: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Discovery {
     uri: Uri,
+    origin: Arc<Origin>,
     known: Mutex<Option<Known>>,
     /// One question at a time; whoever waited looks again.
     asking: tokio::sync::Mutex<()>,
@@ -61,7 +62,8 @@ impl Discovery {
             let base = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
             format!("{base}{WELL_KNOWN}").parse().map_err(|_| problem("it cannot be read"))?
         };
-        let discovery = Self { uri, known: Mutex::new(None), asking: tokio::sync::Mutex::new(()) };
+        let origin = Arc::new(named.clone());
+        let discovery = Self { uri, origin, known: Mutex::new(None), asking: tokio::sync::Mutex::new(()) };
         Ok((discovery, named))
     }
 
@@ -177,6 +179,7 @@ impl Discovery {
             operation: None,
             method: Method::GET,
             uri: self.uri.clone(),
+            origin: self.origin.clone(),
             accept: HeaderValue::from_static("application/json"),
             content_type: None,
             body: Bytes::new(),
@@ -185,7 +188,7 @@ impl Discovery {
         let (response, _place) = transport.exchange(&outgoing, terms).await?;
         let asked = Asked { at, answered: Instant::now(), wall_clock: SystemTime::now() };
         let (head, body) = response.into_parts();
-        let body = whole(body, &self.uri, settings.card_bytes).await?;
+        let body = whole(body, &self.origin, settings.card_bytes).await?;
         match (head.status, known) {
             (StatusCode::OK, _) => {
                 let card: AgentCard = decode_reply(&body).map_err(|error| unreadable(&error))?;

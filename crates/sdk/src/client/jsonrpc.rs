@@ -22,6 +22,7 @@ pub(crate) fn encode(interface: &Interface, id: u64, request: &Request) -> Resul
         operation: Some(operation),
         method: Method::POST,
         uri: interface.uri.clone(),
+        origin: interface.origin.clone(),
         accept: if operation.is_streaming() { EVENTS } else { JSON },
         content_type: Some(JSON),
         body: body.into(),

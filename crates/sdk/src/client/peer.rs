@@ -25,6 +25,7 @@ pub(crate) struct Interface {
     /// What stands before the paths of HTTP+JSON: URL and tenant, without a slash at the end.
     pub(crate) base: String,
     pub(crate) tenant: String,
+    pub(crate) origin: Arc<Origin>,
 }
 
 /// An agent as its card describes it.
@@ -73,14 +74,14 @@ fn usable_interface(interface: &AgentInterface) -> Result<Interface, &'static st
         return Err("a version that this client does not speak");
     }
     let uri: Uri = interface.url.parse().map_err(|_| "its URL cannot be read")?;
-    Origin::of(&uri)?;
+    let origin = Arc::new(Origin::of(&uri)?);
     let mut base =
         interface.url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
     if !interface.tenant.is_empty() {
         base.push('/');
         base.extend(super::rest::segment(&interface.tenant));
     }
-    Ok(Interface { wire, uri, base, tenant: interface.tenant.clone() })
+    Ok(Interface { wire, uri, base, tenant: interface.tenant.clone(), origin })
 }
 
 /// A card is somebody else's: what it says is shown short and clean.

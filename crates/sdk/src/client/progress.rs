@@ -1,5 +1,6 @@
 //! What a reader of a stream has seen of its task, so that after a break nothing comes twice and nothing is missing.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 
@@ -27,10 +28,16 @@ pub(crate) struct Progress {
     gapless: bool,
     context: Option<ContextId>,
     status: u64,
-    artifacts: BTreeMap<String, Parts>,
+    /// By a digest of their ids.
+    artifacts: BTreeMap<u64, Parts>,
+    /// Whether there were more artifacts than are remembered.
+    forgetful: bool,
     /// The next event is the first one after a break.
     resumed: bool,
 }
+
+/// How many artifacts of a task are remembered. Of any more a snapshot is told whole.
+const MAX_ARTIFACTS: usize = 4096;
 
 /// How much of an artifact has come: so many parts, and a digest of them.
 #[derive(Clone, Debug, Default)]
@@ -85,8 +92,8 @@ struct ArtifactUpdateOutline<'a> {
 
 #[derive(Deserialize)]
 struct ArtifactOutline<'a> {
-    #[serde(rename = "artifactId", alias = "artifact_id")]
-    id: String,
+    #[serde(borrow, rename = "artifactId", alias = "artifact_id")]
+    id: Cow<'a, str>,
     #[serde(borrow)]
     parts: Vec<&'a RawValue>,
 }
@@ -226,7 +233,9 @@ impl Progress {
 
     /// How many parts of an artifact have come; none if what came is not how it begins.
     fn continues(&self, artifact: &ArtifactOutline<'_>) -> Option<usize> {
-        let Some(known) = self.artifacts.get(&artifact.id) else { return Some(0) };
+        let Some(known) = self.artifacts.get(&digest_of(&artifact.id)) else {
+            return (!self.forgetful).then_some(0);
+        };
         let same = artifact.parts.len() >= known.count
             && Parts::of(&artifact.parts[..known.count]).digest.finish() == known.digest.finish();
         same.then_some(known.count)
@@ -252,12 +261,14 @@ impl Progress {
     }
 
     fn note_artifact(&mut self, artifact: &ArtifactOutline<'_>, append: bool) {
-        match self.artifacts.get_mut(&artifact.id) {
+        let (id, has_room) = (digest_of(&artifact.id), self.artifacts.len() < MAX_ARTIFACTS);
+        match self.artifacts.get_mut(&id) {
             Some(known) if append => known.add(&artifact.parts),
             Some(known) => *known = Parts::of(&artifact.parts),
-            None => {
-                self.artifacts.insert(artifact.id.clone(), Parts::of(&artifact.parts));
+            None if has_room => {
+                self.artifacts.insert(id, Parts::of(&artifact.parts));
             }
+            None => self.forgetful = true,
         }
     }
 
@@ -413,6 +424,23 @@ mod tests {
         let told = take(&mut progress, task(0, &artifact(&["onetwo", "three"]), WORKING));
         assert_eq!(told.len(), 1);
         assert!(told[0].1.contains("onetwo") && !told[0].1.contains("append"), "{told:?}");
+    }
+
+    #[test]
+    fn a_peer_with_artifacts_without_end_is_followed_in_bounded_room() {
+        let mut progress = cut(false);
+        for at in 0..2 * MAX_ARTIFACTS {
+            let other = format!(r#"{{"artifactId":"{at}","parts":[{{"text":"x"}}]}}"#);
+            let update =
+                format!(r#"{{"artifactUpdate":{{"taskId":"t","contextId":"c","artifact":{other}}}}}"#);
+            assert_eq!(take(&mut progress, event(0, update)).len(), 1);
+        }
+        assert_eq!(progress.artifacts.len(), MAX_ARTIFACTS);
+        progress.resume();
+        let last = format!(r#"{{"artifactId":"{}","parts":[{{"text":"x"}}]}}"#, 2 * MAX_ARTIFACTS - 1);
+        let snapshot = format!("{},{last}", artifact(&["one", "two"]));
+        let told = take(&mut progress, task(0, &snapshot, WORKING));
+        assert!(told.len() == 1 && !told[0].1.contains("append"), "{told:?}");
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub(crate) fn encode(
         operation: Some(operation),
         method: row.verb.clone(),
         uri,
+        origin: interface.origin.clone(),
         accept: if operation.is_streaming() { EVENTS } else { JSON },
         content_type: (!body.is_empty()).then_some(A2A_JSON),
         body: body.into(),
@@ -197,6 +198,7 @@ fn unreadable(error: &Error) -> ClientError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::origin::Origin;
     use super::*;
     use chancery_protocol::{GetTaskRequest, ListTasksRequest, SubscribeToTaskRequest};
 
@@ -204,6 +206,7 @@ mod tests {
         Interface {
             wire: super::super::peer::Wire::Rest,
             uri: "https://a.example/r".parse().unwrap(),
+            origin: Origin::of(&"https://a.example".parse().unwrap()).unwrap().into(),
             base: "https://a.example/r".to_owned(),
             tenant: String::new(),
         }

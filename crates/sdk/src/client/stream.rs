@@ -175,7 +175,7 @@ impl Finish for Streamed {
         if head.status.is_success() && is_of_type(&head, &["text/event-stream"]) {
             return Ok(Open::new(answer.wire, answer.id, body, settings));
         }
-        let body = whole(body, &answer.uri, settings.response_bytes).await?;
+        let body = whole(body, &answer.origin, settings.response_bytes).await?;
         let failure = match answer.wire {
             Wire::JsonRpc => jsonrpc::failure(&head, &body, answer.id),
             Wire::Rest => rest::failure(&head, &body),

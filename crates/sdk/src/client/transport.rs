@@ -52,6 +52,8 @@ pub(crate) struct Outgoing {
     pub(crate) operation: Option<Operation>,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
+    /// Where the URI leads.
+    pub(crate) origin: Arc<Origin>,
     pub(crate) accept: HeaderValue,
     /// None if there is no body.
     pub(crate) content_type: Option<HeaderValue>,
@@ -105,13 +107,13 @@ impl Transport {
         if let Some(rate) = &self.rate {
             rate.take().await;
         }
-        let origin = Origin::of(&outgoing.uri).map_err(ClientError::bad)?;
-        let request = self.request(outgoing, terms, &origin)?;
+        let origin = &*outgoing.origin;
+        let request = self.request(outgoing, terms)?;
         let response = self
             .http
             .request(request)
             .await
-            .map_err(|error| failed(error, &origin, self.audience.named.is_same(&origin)))?;
+            .map_err(|error| failed(error, origin, self.audience.named.is_same(origin)))?;
         if self.settings.interceptors.is_empty() {
             return Ok((response, place));
         }
@@ -122,12 +124,7 @@ impl Transport {
         Ok((Response::from_parts(head, body), place))
     }
 
-    fn request(
-        &self,
-        outgoing: &Outgoing,
-        terms: &Terms,
-        origin: &Origin,
-    ) -> Result<Request<Full<Bytes>>, ClientError> {
+    fn request(&self, outgoing: &Outgoing, terms: &Terms) -> Result<Request<Full<Bytes>>, ClientError> {
         let mut request = Request::new(Full::new(outgoing.body.clone()));
         *request.method_mut() = outgoing.method.clone();
         *request.uri_mut() = outgoing.uri.clone();
@@ -138,7 +135,7 @@ impl Transport {
             headers.insert(header::CONTENT_TYPE, content_type.clone());
         }
         self.write_terms(terms, headers)?;
-        if self.audience.includes(origin) {
+        if self.audience.includes(&outgoing.origin) {
             self.settings.credentials.write(headers);
         }
         if self.settings.interceptors.is_empty() {
@@ -148,7 +145,7 @@ impl Transport {
         for interceptor in &self.settings.interceptors {
             interceptor.before(outgoing.operation, &mut head).map_err(ClientError::Intercepted)?;
         }
-        if !Origin::of(&head.uri).is_ok_and(|led| led == *origin) {
+        if !Origin::of(&head.uri).is_ok_and(|led| led == *outgoing.origin) {
             return Err(ClientError::Intercepted("an interceptor may not lead a call elsewhere".into()));
         }
         Ok(Request::from_parts(head, body))
@@ -218,7 +215,7 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 // === answers ===
 
 /// Reads a body to its end, as long as that is not too far away.
-pub(crate) async fn whole(body: Incoming, uri: &Uri, limit: usize) -> Result<Bytes, ClientError> {
+pub(crate) async fn whole(body: Incoming, origin: &Origin, limit: usize) -> Result<Bytes, ClientError> {
     let too_large = ClientError::TooLarge { what: "the answer", limit };
     let announced = http_body::Body::size_hint(&body).lower();
     if usize::try_from(announced).map_or(true, |announced| announced > limit) {
@@ -228,7 +225,8 @@ pub(crate) async fn whole(body: Incoming, uri: &Uri, limit: usize) -> Result<Byt
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| cut(uri, error))?;
+        let frame = frame
+            .map_err(|error| ClientError::Cut { origin: origin.to_string(), source: Box::new(error) })?;
         let Ok(data) = frame.into_data() else { continue };
         if first.as_ref().map_or(0, Bytes::len) + rest.len() + data.len() > limit {
             return Err(too_large);
@@ -247,12 +245,6 @@ pub(crate) async fn whole(body: Incoming, uri: &Uri, limit: usize) -> Result<Byt
     all.extend_from_slice(&first);
     all.extend_from_slice(&rest);
     Ok(all.freeze())
-}
-
-/// A body that breaks off.
-pub(crate) fn cut(uri: &Uri, error: hyper::Error) -> ClientError {
-    let origin = Origin::of(uri).map_or_else(|_| uri.to_string(), |origin| origin.to_string());
-    ClientError::Cut { origin, source: Box::new(error) }
 }
 
 /// Whether an answer says that it is of one of these media types.

@@ -1,16 +1,18 @@
 //! Calls with one answer: tried again where that is safe, within the time that there is.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{CallContext, Request};
-use http::{Response, Uri};
+use http::Response;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
 use super::error::ClientError;
+use super::origin::Origin;
 use super::peer::{Interface, Peer, Wire};
 use super::settings::Settings;
 use super::transport::{Outgoing, Terms, whole};
@@ -30,7 +32,7 @@ pub(crate) struct Answer {
     pub(crate) wire: Wire,
     /// The id of the request, by JSON-RPC.
     pub(crate) id: u64,
-    pub(crate) uri: Uri,
+    pub(crate) origin: Arc<Origin>,
     pub(crate) response: Response<Incoming>,
 }
 
@@ -56,7 +58,7 @@ impl<T: DeserializeOwned + Send> Finish for Typed<T> {
 
     async fn finish(&self, answer: Answer, settings: &Settings) -> Result<T, ClientError> {
         let (head, body) = answer.response.into_parts();
-        let body = whole(body, &answer.uri, settings.response_bytes).await?;
+        let body = whole(body, &answer.origin, settings.response_bytes).await?;
         match answer.wire {
             Wire::JsonRpc => jsonrpc::decode(&head, &body, answer.id),
             Wire::Rest => rest::decode(&head, &body),
@@ -69,7 +71,7 @@ impl Finish for Nothing {
 
     async fn finish(&self, answer: Answer, settings: &Settings) -> Result<(), ClientError> {
         let (head, body) = answer.response.into_parts();
-        let body = whole(body, &answer.uri, settings.response_bytes).await?;
+        let body = whole(body, &answer.origin, settings.response_bytes).await?;
         match answer.wire {
             Wire::JsonRpc => jsonrpc::decode_empty(&head, &body, answer.id),
             Wire::Rest => rest::decode_empty(&head, &body),
@@ -176,7 +178,7 @@ impl Client {
         finish: &F,
     ) -> Result<F::Output, ClientError> {
         let (response, place) = self.transport().exchange(&outgoing, terms).await?;
-        let answer = Answer { wire, id, uri: outgoing.uri, response };
+        let answer = Answer { wire, id, origin: outgoing.origin, response };
         let outcome = finish.finish(answer, self.settings()).await;
         drop(place);
         outcome
