@@ -162,8 +162,8 @@ impl Discovery {
             };
             failed += 1;
             match retry::pause(&error, true, failed, settings.retries) {
-                Some(pause) => sleep(pause).await,
-                None => return Err(error),
+                Some(pause) if transport.budget.spend() => sleep(pause).await,
+                _ => return Err(error),
             }
         }
     }

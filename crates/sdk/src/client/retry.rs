@@ -1,13 +1,53 @@
 //! When to try again, and how long to wait before.
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::error::ClientError;
 
 /// The first pause is at most this long, and each further one at most twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Retries are paid for: each call earns a part of one, and a few a second are free. So a peer that is down is not
+/// pushed further down by everybody trying four times.
+const EARNED_BY_A_CALL: f64 = 0.2;
+const FREE_PER_SECOND: f64 = 10.0;
+const MOST_SAVED: f64 = 100.0;
+
+/// How many retries all calls to one peer may still make together.
+#[derive(Debug)]
+pub(crate) struct Budget(Mutex<(f64, Instant)>);
+
+impl Budget {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new((FREE_PER_SECOND, Instant::now())))
+    }
+
+    /// A call is made.
+    pub(crate) fn earn(&self) {
+        let mut saved = self.0.lock();
+        saved.0 = (saved.0 + EARNED_BY_A_CALL).min(MOST_SAVED);
+    }
+
+    /// Whether a retry may be made now.
+    pub(crate) fn spend(&self) -> bool {
+        self.spend_at(Instant::now())
+    }
+
+    fn spend_at(&self, now: Instant) -> bool {
+        let mut saved = self.0.lock();
+        let (tokens, since) = *saved;
+        let free = now.saturating_duration_since(since).as_secs_f64() * FREE_PER_SECOND;
+        // What is free is not saved beyond a second's worth; what is earned is.
+        let tokens = if tokens < FREE_PER_SECOND { (tokens + free).min(FREE_PER_SECOND) } else { tokens };
+        let may = tokens >= 1.0;
+        *saved = (if may { tokens - 1.0 } else { tokens }, now);
+        may
+    }
+}
 
 /// Whether, and after which pause, a call that failed is made again; `failed` counts the failures so far, from 1.
 /// What the peer may have done already is repeated only if that is `safe`.
@@ -50,6 +90,23 @@ mod tests {
         };
         assert!(pause(&busy(2), true, 1, 3).unwrap() >= Duration::from_secs(2));
         assert!(pause(&busy(3600), true, 1, 3).is_none());
+    }
+
+    #[test]
+    fn a_peer_that_is_down_is_hardly_asked_more_often_than_one_that_is_up() {
+        let budget = Budget::new();
+        let start = Instant::now();
+        let retries = (0..1000).map(|call| {
+            budget.earn();
+            // A thousand calls in ten seconds, each of which would like to be retried three times.
+            let now = start + Duration::from_millis(10 * call);
+            (0..3).filter(|_| budget.spend_at(now)).count()
+        });
+        let retries: usize = retries.sum();
+        assert!((200..=200 + 110).contains(&retries), "{retries}");
+        // Somebody who calls now and then is not held back.
+        let later = start + Duration::from_secs(60);
+        assert!((0..3).all(|_| budget.spend_at(later)));
     }
 
     #[test]

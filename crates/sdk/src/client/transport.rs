@@ -19,6 +19,7 @@ use super::credentials::Audience;
 use super::error::ClientError;
 use super::limit::Rate;
 use super::origin::Origin;
+use super::retry::Budget;
 use super::settings::Settings;
 use crate::egress::ConnectError;
 
@@ -27,6 +28,9 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 100;
 /// How long a connection that nobody uses is kept.
 const IDLE: Duration = Duration::from_secs(30);
+/// How often a peer is asked whether it is still there, by HTTP/2, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How much of an answer that is none is repeated.
 const EXCERPT_CHARS: usize = 200;
 
@@ -42,6 +46,8 @@ pub(crate) struct Transport {
     audience: Audience,
     places: Arc<Semaphore>,
     rate: Option<Rate>,
+    /// What retries are paid from.
+    pub(crate) budget: Budget,
     extensions: Option<HeaderValue>,
 }
 
@@ -82,6 +88,8 @@ impl Transport {
             .pool_max_idle_per_host(settings.concurrent_calls)
             .http1_max_buf_size(MAX_HEAD_BYTES)
             .http1_max_headers(MAX_HEADERS)
+            .http2_keep_alive_interval(PING_EVERY)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX))
             .build(Connector::new(&settings, named.clone()));
         let extensions = settings.extensions.join(", ");
@@ -90,6 +98,7 @@ impl Transport {
             audience: Audience { named, allowed: settings.credentials_to.clone() },
             places: Arc::new(Semaphore::new(settings.concurrent_calls)),
             rate: settings.rate.map(|(per_second, burst)| Rate::new(per_second, burst)),
+            budget: Budget::new(),
             extensions: HeaderValue::try_from(extensions).ok().filter(|value| !value.is_empty()),
             settings,
         }

@@ -123,6 +123,7 @@ impl Client {
         let peer = peer?;
         let safe = is_safe(&peer, &request, &mut options.terms, self.settings());
         let retries = options.retries.unwrap_or(self.settings().retries);
+        self.transport().budget.earn();
         let (mut failed, mut at) = (0, 0);
         while let Some(interface) = peer.interfaces.get(at % peer.interfaces.len().max(1)) {
             address(&mut request, interface);
@@ -139,7 +140,9 @@ impl Client {
             }
             failed += 1;
             match retry::pause(&error, safe, failed, retries) {
-                Some(pause) if Instant::now() + pause < until => sleep(pause).await,
+                Some(pause) if Instant::now() + pause < until && self.transport().budget.spend() => {
+                    sleep(pause).await;
+                }
                 _ => return Err(error),
             }
         }
