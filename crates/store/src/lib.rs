@@ -171,6 +171,22 @@ impl Store {
         }
     }
 
+    /// [`backup`](Self::backup) of the store that a URL names, also while another process has it open. Blocks.
+    pub fn backup_of(url: &str, to: &Path) -> Result<(), StoreError> {
+        match url.strip_prefix("sqlite:") {
+            Some(rest) => SqliteStore::backup_of(rest, to),
+            None => Err(StoreError::UnknownUrl { url: url.to_owned() }),
+        }
+    }
+
+    /// [`check`](Self::check) of the store that a URL names, also while another process has it open. Blocks.
+    pub fn check_of(url: &str) -> Result<StoreCheck, StoreError> {
+        match url.strip_prefix("sqlite:") {
+            Some(rest) => SqliteStore::check_of(rest),
+            None => Err(StoreError::UnknownUrl { url: url.to_owned() }),
+        }
+    }
+
     /// Deletes all tasks and idempotency keys of an owner in a realm, whatever state the tasks are in. Gives
     /// how many tasks there were.
     pub async fn delete_owner(&self, realm: &str, owner: &str) -> Result<usize, StoreError> {

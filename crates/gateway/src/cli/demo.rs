@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use chancery_protocol::{AgentExtension, is_absolute_url};
+use chancery_sdk::egress::{Egress, Prefix};
 use chancery_sdk::{AgentSpec, Server};
-use chancery_store::{Store, StoreLimits};
 use clap::Args;
 
+use super::storage::Storage;
 use crate::demo;
 
 /// Start a small fleet of agents to talk to
@@ -25,21 +26,25 @@ pub(super) struct Demo {
     #[arg(long, env = "CHANCERY_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
 
-    /// Where tasks are kept: `memory:` or `sqlite:PATH`
-    #[arg(long, env = "CHANCERY_STORE", default_value = "memory:", value_name = "URL")]
-    store: String,
+    #[command(flatten)]
+    storage: Storage,
 
     /// Serve this agent alone, at the root
     #[arg(long, env = "CHANCERY_AGENT", value_name = "NAME", value_parser = demo::NAMES)]
     agent: Option<String>,
 
-    /// What the agents can do: `all`, `none`, or a list of `streaming` and `extended-card`
+    /// What the agents can do: `all`, `none`, or a list of `streaming`, `push-notifications` and `extended-card`
     #[arg(long, env = "CHANCERY_CAPABILITIES", default_value = "all", value_name = "all|none|LIST")]
     capabilities: Capabilities,
 
     /// Let anyone in who can reach the address, although the demo authenticates nobody
     #[arg(long, env = "CHANCERY_ALLOW_ANONYMOUS")]
     allow_anonymous: bool,
+
+    /// Addresses that push notifications may be posted to, besides those that the whole world can reach, such as
+    /// `127.0.0.0/8`; may be repeated
+    #[arg(long, env = "CHANCERY_ALLOW_EGRESS", value_name = "CIDR")]
+    allow_egress: Vec<Prefix>,
 
     /// An extension that every call must activate; may be repeated
     #[arg(long, env = "CHANCERY_REQUIRE_EXTENSION", value_name = "URI")]
@@ -50,7 +55,7 @@ pub(super) struct Demo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Capabilities(BTreeSet<&'static str>);
 
-const CAPABILITIES: [&str; 2] = ["streaming", "extended-card"];
+const CAPABILITIES: [&str; 3] = ["streaming", "push-notifications", "extended-card"];
 
 impl FromStr for Capabilities {
     type Err = String;
@@ -73,8 +78,9 @@ impl FromStr for Capabilities {
 
 impl Demo {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let store = Store::open(&self.store, StoreLimits::for_url(&self.store))?;
-        let mut server = Server::builder().store(Arc::new(store)).anonymous_extended_card();
+        let store = Arc::new(self.storage.open()?);
+        let egress = self.allow_egress.iter().fold(Egress::default(), |egress, range| egress.allow(*range));
+        let mut server = Server::builder().store(store.clone()).egress(egress).anonymous_extended_card();
         if self.allow_anonymous {
             server = server.allow_anonymous();
         }
@@ -99,14 +105,28 @@ impl Demo {
                 welcome(server.url(), &paths)
             }
         };
-        std::io::stdout().write_all(shown.as_bytes())?;
+        std::io::stdout().write_all(format!("{shown}{}", self.kept(server.recovered())?).as_bytes())?;
         server.run().await;
+        store.close();
         Ok(())
+    }
+
+    /// Where tasks are kept, and what was found there.
+    fn kept(&self, recovered: usize) -> anyhow::Result<String> {
+        let mut text = format!("Tasks are kept in {}\n", self.storage.url()?);
+        if recovered > 0 {
+            text.push_str(&format!(
+                "The last process had left {recovered} tasks unfinished; they have failed, and say why\n"
+            ));
+        }
+        Ok(text)
     }
 
     /// Switches capabilities and required extensions on.
     fn equip(&self, mut agent: AgentSpec) -> anyhow::Result<AgentSpec> {
-        agent = agent.streaming(self.capabilities.0.contains("streaming"));
+        agent = agent
+            .streaming(self.capabilities.0.contains("streaming"))
+            .push_notifications(self.capabilities.0.contains("push-notifications"));
         if self.capabilities.0.contains("extended-card") {
             agent = agent.extended_card(|_, mut card| {
                 card.description.push_str(" (extended)");
@@ -155,7 +175,7 @@ mod tests {
     #[test]
     fn capabilities_are_all_none_or_listed() {
         assert_eq!("none".parse(), Ok(Capabilities(BTreeSet::new())));
-        assert_eq!("streaming,extended-card".parse::<Capabilities>(), "all".parse());
+        assert_eq!("streaming,push-notifications,extended-card".parse::<Capabilities>(), "all".parse());
         assert!("streaming,flying".parse::<Capabilities>().unwrap_err().contains("`flying`"));
     }
 }

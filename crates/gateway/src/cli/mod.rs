@@ -1,6 +1,8 @@
 //! The command line: one file a command.
 
 mod demo;
+mod storage;
+mod store;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -23,6 +25,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Demo),
+    Store(store::StoreCommand),
 }
 
 impl Arguments {
@@ -30,6 +33,7 @@ impl Arguments {
         start_logging(&self.log)?;
         match self.command {
             Command::Demo(demo) => demo.run().await,
+            Command::Store(store) => store.run().await,
         }
     }
 }

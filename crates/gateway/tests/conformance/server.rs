@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::client::{Binding, Client};
 use crate::http;
@@ -30,6 +31,8 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// Held, so that the server can always write to it.
     _stdout: BufReader<ChildStdout>,
+    /// Gone when the server is.
+    _data: TempDir,
 }
 
 impl Pass {
@@ -55,10 +58,13 @@ impl Server {
         Self::start_with(&[])
     }
 
-    fn start_with(arguments: &[&str]) -> Self {
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let data = tempfile::tempdir().expect("a data directory");
         let mut child = Command::new(env!("CARGO_BIN_EXE_chancery"))
             .args(["demo", "--listen", "127.0.0.1:0"])
             .args(arguments)
+            .arg("--data")
+            .arg(data.path())
             .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -69,7 +75,8 @@ impl Server {
         let mut line = String::new();
         stdout.read_line(&mut line).expect("the server says where it is");
         let address = line.trim().strip_prefix("Chancery demo at http://").and_then(|at| at.parse().ok());
-        Self { child, address: address.unwrap_or_else(|| panic!("no address: {line}")), _stdout: stdout }
+        let address = address.unwrap_or_else(|| panic!("no address: {line}"));
+        Self { child, address, _stdout: stdout, _data: data }
     }
 
     /// Asks for something outside the bindings.

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::failure::{closed, unavailable};
 use super::lock::{beside, private};
+use super::options::Options;
 use super::place::{self, state_of};
 use super::writer::Upkeep;
 use super::{SqliteStore, load, schema};
@@ -30,6 +31,17 @@ impl SqliteStore {
     pub(crate) async fn check(&self) -> Result<StoreCheck, StoreError> {
         let checked = self.aside("check the store", check).await?;
         checked.map_err(|error| unavailable("check the store", &error))
+    }
+
+    /// The same for a database that this process has not opened.
+    pub(crate) fn backup_of(text: &str, to: &Path) -> Result<(), StoreError> {
+        copy(&visit("back up the store", text)?, to)
+    }
+
+    /// The same for a database that this process has not opened.
+    pub(crate) fn check_of(text: &str) -> Result<StoreCheck, StoreError> {
+        let what = "check the store";
+        check(&visit(what, text)?).map_err(|error| unavailable(what, &error))
     }
 
     /// Deletes all that somebody owns, in small steps. Gives how many tasks there were.
@@ -65,6 +77,19 @@ impl SqliteStore {
         })?;
         answer.await.map_err(|_| closed(what))
     }
+}
+
+/// Looks into a database without taking it: whoever has it open goes on.
+fn visit(what: &str, text: &str) -> Result<Connection, StoreError> {
+    let path = Options::parse(text)?.path;
+    if !path.is_file() {
+        return Err(StoreError::Unavailable {
+            what: what.to_owned(),
+            why: format!("there is no file {}", path.display()),
+            hint: "name the file that the server uses",
+        });
+    }
+    schema::connect(&path, None).map_err(|error| unavailable(what, &error))
 }
 
 /// Copies to a file beside the target first, so that what is there under its name is whole.
