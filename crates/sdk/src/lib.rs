@@ -32,6 +32,7 @@
 //! | `tls` | TLS by rustls: for what dials out, and for the server, certificates reloaded when their files change |
 
 mod agent;
+mod alarm;
 #[cfg(feature = "server")]
 mod binding;
 #[cfg(feature = "client")]

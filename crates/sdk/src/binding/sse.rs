@@ -1,7 +1,6 @@
 //! Server-sent events: a stream of journal events as the body of a response.
 
 use std::fmt;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,9 +9,10 @@ use chancery_protocol::jsonrpc::{RequestId, write_error, write_result_head};
 use chancery_protocol::{Error, Event, EventStream};
 use http::{HeaderName, HeaderValue, Response, header};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::rest;
+use crate::alarm::Alarm;
 use crate::server::{Body, StreamSlot};
 
 /// What stands around each event.
@@ -32,7 +32,7 @@ pub(crate) struct EventFrames {
     framing: Framing,
     keep_alive: Duration,
     quiet_since: Instant,
-    reminder: Pin<Box<Sleep>>,
+    reminder: Alarm,
     over: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -54,7 +54,7 @@ impl EventFrames {
             framing,
             keep_alive,
             quiet_since: now,
-            reminder: Box::pin(sleep_until(now + keep_alive)),
+            reminder: Alarm::at(now + keep_alive),
             over: false,
             _permit: slot.permit,
         }
@@ -124,15 +124,15 @@ impl EventFrames {
     /// A comment when there has been nothing to say for a while. The timer is moved only when it fires, not
     /// with every event.
     fn poll_reminder(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        while self.reminder.as_mut().poll(context).is_ready() {
+        while self.reminder.poll(context).is_ready() {
             let now = Instant::now();
             let due = self.quiet_since + self.keep_alive;
             if due <= now {
                 self.quiet_since = now;
-                self.reminder.as_mut().reset(now + self.keep_alive);
+                self.reminder.reset(now + self.keep_alive);
                 return Poll::Ready(Some(Bytes::from_static(b": keep-alive\n\n")));
             }
-            self.reminder.as_mut().reset(due);
+            self.reminder.reset(due);
         }
         Poll::Pending
     }

@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{BoxFuture, Error, ErrorCode, KeptTask, Message, TaskState};
@@ -15,7 +15,6 @@ use chancery_store::{Appended, Batch, Scope, StoreError};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use tokio::sync::oneshot;
-use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::Core;
@@ -24,6 +23,7 @@ use super::live::Live;
 use super::queue::TurnEnd;
 use super::sink::{FULL_BATCH, Sink};
 use crate::agent::{AgentFuture, Failure, Outcome};
+use crate::alarm::Alarm;
 
 /// A turn that is being run.
 pub(super) struct Drive {
@@ -85,8 +85,14 @@ enum Step {
 /// What stops a turn from outside. Armed only when the agent does not finish at once.
 #[derive(Default)]
 struct Stop {
-    deadline: Option<Pin<Box<Sleep>>>,
-    canceled: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    deadline: Option<Alarm>,
+    canceled: Option<Canceled>,
+}
+
+/// Like an [`Alarm`]: polled with the same waker again, it only has to look.
+struct Canceled {
+    wait: Pin<Box<WaitForCancellationFutureOwned>>,
+    registered: Option<Waker>,
 }
 
 /// Polls something inside the request that started it. A request that goes away does not end it: what is left
@@ -166,9 +172,6 @@ impl Drive {
             }
             if let Poll::Ready(stopped) = stop.poll(context, &self.sink, self.deadline) {
                 return Poll::Ready(stopped);
-            }
-            if !self.sink.is_unopened() {
-                self.sink.ensure_working();
             }
             if self.sink.park(context.waker()) {
                 Poll::Pending
@@ -380,13 +383,21 @@ impl Drop for Drive {
 
 impl Stop {
     fn poll(&mut self, context: &mut Context<'_>, sink: &Sink, deadline: Instant) -> Poll<Step> {
-        let canceled =
-            self.canceled.get_or_insert_with(|| Box::pin(sink.cancellation().clone().cancelled_owned()));
-        if canceled.as_mut().poll(context).is_ready() {
+        let canceled = self.canceled.get_or_insert_with(|| Canceled {
+            wait: Box::pin(sink.cancellation().clone().cancelled_owned()),
+            registered: None,
+        });
+        let known = canceled.registered.as_ref().is_some_and(|known| known.will_wake(context.waker()));
+        if known && sink.cancellation().is_cancelled()
+            || !known && canceled.wait.as_mut().poll(context).is_ready()
+        {
             return Poll::Ready(Step::Canceled);
         }
-        let sleep = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
-        sleep.as_mut().poll(context).map(|()| Step::DeadlinePassed)
+        if !known {
+            canceled.registered = Some(context.waker().clone());
+        }
+        let alarm = self.deadline.get_or_insert_with(|| Alarm::at(deadline.into()));
+        alarm.poll(context).map(|()| Step::DeadlinePassed)
     }
 }
 

@@ -123,13 +123,15 @@ impl Live {
 
     /// Shows committed events to everyone who watches.
     pub(super) fn publish(&self, events: &[Event], ended: bool) {
-        let woken: Vec<Waker> = {
+        // Most tasks have one watcher, who is woken without a list.
+        let (first, others): (_, Vec<Waker>) = {
             let mut ring = self.ring.lock();
             ring.push(events);
             ring.ended |= ended;
-            ring.watchers.iter_mut().filter_map(Option::take).collect()
+            let mut woken = ring.watchers.iter_mut().filter_map(Option::take);
+            (woken.next(), woken.collect())
         };
-        woken.into_iter().for_each(Waker::wake);
+        first.into_iter().chain(others).for_each(Waker::wake);
     }
 
     /// Tells a task that was not live how far its journal has come.

@@ -156,11 +156,6 @@ impl Sink {
         self.inner.lock().open();
     }
 
-    /// Says that work goes on, if nobody has.
-    pub(crate) fn ensure_working(&self) {
-        self.inner.lock().ensure_working(self);
-    }
-
     /// The last event of the turn.
     pub(crate) fn conclude(&self, outcome: Outcome) {
         let mut inner = self.inner.lock();
@@ -212,9 +207,13 @@ impl Sink {
         batch
     }
 
-    /// Lets the driver sleep until somebody emits something; says no if somebody already has.
+    /// Lets the driver sleep until somebody emits something; says no if somebody already has, or if it is still
+    /// to be said that work goes on.
     pub(crate) fn park(&self, driver: &Waker) -> bool {
         let mut inner = self.inner.lock();
+        if matches!(inner.phase, Phase::Open) {
+            inner.ensure_working(self);
+        }
         // A new state alone can wait for the next event.
         if !inner.batch.is_empty() {
             return false;

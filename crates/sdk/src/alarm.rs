@@ -1,0 +1,65 @@
+//! A timer that is looked at often and seldom fires.
+//!
+//! Polling tokio's `Sleep` registers the waker anew each time. Whoever polls again with the same waker only needs
+//! to know whether it has fired.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    /// Who is woken when it fires.
+    registered: Option<Waker>,
+}
+
+impl Alarm {
+    pub(crate) fn at(time: Instant) -> Self {
+        Self { sleep: Box::pin(sleep_until(time)), registered: None }
+    }
+
+    pub(crate) fn reset(&mut self, time: Instant) {
+        self.sleep.as_mut().reset(time);
+        self.registered = None;
+    }
+
+    /// Ready when it has fired.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.sleep.is_elapsed() {
+            return Poll::Ready(());
+        }
+        let waker = context.waker();
+        if self.registered.as_ref().is_some_and(|registered| registered.will_wake(waker)) {
+            return Poll::Pending;
+        }
+        let polled = self.sleep.as_mut().poll(context);
+        self.registered = Some(waker.clone());
+        polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_fires_for_whoever_polled_last_and_after_a_reset() {
+        let mut alarm = Alarm::at(Instant::now() + Duration::from_secs(1));
+        let noop = &mut Context::from_waker(Waker::noop());
+        assert!(alarm.poll(noop).is_pending());
+        assert!(alarm.poll(noop).is_pending());
+        // Another waker is registered in its place.
+        poll_fn(|context| alarm.poll(context)).await;
+        assert!(alarm.poll(noop).is_ready());
+        let again = Instant::now() + Duration::from_secs(5);
+        alarm.reset(again);
+        poll_fn(|context| alarm.poll(context)).await;
+        assert!(Instant::now() >= again);
+    }
+}
