@@ -30,6 +30,7 @@
 //! | `server` (default) | the HTTP server with its two bindings, push notifications ([`push`]), and `client` |
 //! | `axum` | the site as an [axum](https://docs.rs/axum) router |
 //! | `tls` | TLS by rustls: for what dials out, and for the server, certificates reloaded when their files change |
+//! | `testing` | for your own tests: an agent on a free port, hostile peers, a manual clock |
 
 mod agent;
 mod alarm;
@@ -46,6 +47,8 @@ mod runtime;
 #[cfg(feature = "server")]
 mod server;
 mod spec;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod turn;
 mod usage;
 
@@ -83,3 +86,7 @@ mod guide_serve {}
 #[cfg(all(doctest, feature = "client"))]
 #[doc = include_str!("../../../docs/guide/call-an-agent.md")]
 mod guide_call_an_agent {}
+
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../../docs/guide/test-an-agent.md")]
+mod guide_test_an_agent {}

@@ -1,0 +1,30 @@
+//! For your own tests: an agent on a free port, peers that misbehave, and a clock that stands still.
+//!
+//! | you have | and want to know | use |
+//! |---|---|---|
+//! | an agent | what it answers | [`spawn`], and [`Client`](crate::Client) |
+//! | an agent | what happens a day later | [`Spawn::clock`] with a [`Clock`] that you move |
+//! | a client | what it makes of peers that lie, stall or break off | [`HOSTILE`], or a [`Peer`] with a script of yours |
+//!
+//! ```
+//! use chancery_sdk::testing::spawn;
+//! use chancery_sdk::{AgentSpec, Message, agent_fn};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), chancery_sdk::ClientError> {
+//! let agent = agent_fn(|message: Message| async move { format!("Hello {}", message.text()) });
+//! let greeter = spawn(AgentSpec::new("greeter", agent)).await;
+//! assert_eq!(greeter.client().await?.send("Ada").await?.text(), "Hello Ada");
+//! greeter.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This is for tests, so it may panic where a test should fail; each such place says so.
+
+mod peer;
+mod spawn;
+
+pub use chancery_store::Clock;
+pub use peer::{Exchange, HOSTILE, Heard, Hostile, Must, Peer, Reply, Script};
+pub use spawn::{Spawn, Spawned, spawn};
