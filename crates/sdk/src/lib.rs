@@ -30,7 +30,7 @@
 //! | `server` (default) | the HTTP server with its two bindings, push notifications ([`push`]), and `client` |
 //! | `axum` | the site as an [axum](https://docs.rs/axum) router |
 //! | `tls` | TLS by rustls: for what dials out, and for the server, certificates reloaded when their files change |
-//! | `testing` | for your own tests: an agent on a free port, hostile peers, a manual clock |
+//! | `testing` | for your own tests: an agent on a free port, hostile peers, a manual clock, a conformance check |
 
 mod agent;
 mod alarm;

@@ -1,9 +1,11 @@
-//! For your own tests: an agent on a free port, peers that misbehave, and a clock that stands still.
+//! For your own tests: an agent on a free port, peers that misbehave, a clock that stands still, and a conformance
+//! check.
 //!
 //! | you have | and want to know | use |
 //! |---|---|---|
 //! | an agent | what it answers | [`spawn`], and [`Client`](crate::Client) |
 //! | an agent | what happens a day later | [`Spawn::clock`] with a [`Clock`] that you move |
+//! | an agent, of whatever make | whether it keeps to the protocol | [`Conformance`] |
 //! | a client | what it makes of peers that lie, stall or break off | [`HOSTILE`], or a [`Peer`] with a script of yours |
 //!
 //! ```
@@ -22,9 +24,11 @@
 //!
 //! This is for tests, so it may panic where a test should fail; each such place says so.
 
+mod conformance;
 mod peer;
 mod spawn;
 
 pub use chancery_store::Clock;
+pub use conformance::{Checked, Conformance, Level, Report, Verdict};
 pub use peer::{Exchange, HOSTILE, Heard, Hostile, Must, Peer, Reply, Script};
 pub use spawn::{Spawn, Spawned, spawn};
