@@ -138,7 +138,7 @@ async fn a_remote_agent_is_an_endpoint_like_any_other() {
             id: "c".into(),
         };
         let refused = client.get_push_config(Call { request, context: context() }).await.unwrap_err();
-        assert_eq!(refused.code(), ErrorCode::PushNotificationNotSupported);
+        assert_eq!(refused.code(), ErrorCode::TaskNotFound, "no such configuration");
     }
 }
 

@@ -131,6 +131,10 @@ impl Progress {
         let outline: Outline<'_> = serde_json::from_slice(&event.json)
             .map_err(|error| ClientError::bad(format!("an event of its stream is none: {error}")))?;
         let resumed = std::mem::take(&mut self.resumed);
+        if self.is_over() && (event.number == 0 || event.number > self.last) {
+            // A task that has ended does not begin again; to follow one that says so would have no end.
+            return Err(ClientError::bad("an event of its stream came after the end of the task"));
+        }
         if let Some(task) = outline.task {
             return self.take_task(&task, &event, resumed, out);
         }

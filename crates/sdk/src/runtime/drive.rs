@@ -41,6 +41,7 @@ pub(super) struct Drive {
     pub(super) opened: Option<oneshot::Sender<Arc<Live>>>,
     /// Whether what the sink holds at first is committed before the agent is polled.
     pub(super) shows_beginning: bool,
+    pub(super) first: FirstPoll,
 }
 
 /// How long events wait before the store is asked again, at first and at most.
@@ -128,6 +129,10 @@ impl Drive {
                 self.tell_opened();
             } else {
                 self.commit(batch, false).await?;
+            }
+            if self.first == FirstPoll::Elsewhere {
+                // Whoever was told runs next on this very thread, which an agent that never yields would keep.
+                tokio::task::yield_now().await;
             }
         }
         self.work().await
@@ -265,6 +270,7 @@ impl Drive {
     pub(super) async fn launch(mut self, first: FirstPoll) -> Result<Launched, Error> {
         let opened = self.when_opened();
         self.shows_beginning = !self.sink.is_unopened();
+        self.first = first;
         let mut turn: BoxFuture<'static, _> = Box::pin(self.run());
         let polled = match first {
             FirstPoll::Here => poll_fn(|context| Poll::Ready(turn.as_mut().poll(context))).await,

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
 use super::Core;
-use super::drive::{Done, Drive};
+use super::drive::{Done, Drive, FirstPoll};
 use super::failure::{contained, from_store, task_is_over};
 use super::live::Live;
 use super::queue::{Incoming, Queued, TurnEnd};
@@ -291,6 +291,7 @@ impl Core {
             live,
             opened: None,
             shows_beginning: false,
+            first: FirstPoll::Here,
         }
     }
 
