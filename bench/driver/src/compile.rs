@@ -1,4 +1,4 @@
-//! Builds the servers, one cargo call each.
+//! Builds the programs, one cargo call each.
 //!
 //! One call for all would unify features: the official SDK would get `uuid`'s fast generator,
 //! or our `serde_json` features, only because a neighbour asked for them.
@@ -9,10 +9,15 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::contender::Contender;
+use crate::contender::{self, CHANCERY};
+use crate::measure::client;
+use crate::options::{Measure, Options};
 
-pub(crate) fn servers(contenders: &[&Contender]) -> anyhow::Result<()> {
-    let packages: BTreeSet<&str> = contenders.iter().map(|contender| contender.package).collect();
+pub(crate) fn programs(options: &Options) -> anyhow::Result<()> {
+    let mut packages: BTreeSet<&str> = options.contenders.iter().map(|contender| contender.package).collect();
+    if options.measures.contains(&Measure::Client) {
+        packages.extend([client::PACKAGE, contender::named(CHANCERY)?.package]);
+    }
     for package in packages {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)

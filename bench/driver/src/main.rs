@@ -7,6 +7,7 @@
 mod compile;
 mod contender;
 mod figures;
+mod folder;
 mod load;
 mod measure;
 mod options;
@@ -28,7 +29,7 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     };
     if options.build {
-        compile::servers(&options.contenders)?;
+        compile::programs(&options)?;
     }
     let mut bench = Bench { options, figures: Figures::default() };
     // One thread: enough to load two cores of server, and cheap enough not to fight them.

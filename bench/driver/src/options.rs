@@ -10,8 +10,9 @@ pub(crate) const USAGE: &str = "\
 Usage: cargo run --release -p bench -- [OPTIONS]
 
   --quick            fewer and shorter rounds: minutes become seconds, figures become rough
-  --only LIST        of unary,get,stream,memory,instructions,syscalls (default: all)
-  --servers LIST     of limit,limit+store,official,protocol,chancery (default: all)
+  --only LIST        of unary,get,stream,held,memory,boot,client,instructions,syscalls (default: all)
+  --servers LIST     of limit,limit+store,limit+log,limit+log-power,official,protocol,chancery,
+                     chancery+sqlite,chancery+sqlite-power (default: all)
   --rounds N         rounds of each timed measure (default 5, quick 2)
   --no-build         take the server binaries as they are
   --no-save          print the table, write no result file";
@@ -22,7 +23,10 @@ pub(crate) enum Measure {
     Unary,
     Get,
     Stream,
+    Held,
     Memory,
+    Boot,
+    Client,
     Instructions,
     Syscalls,
 }
@@ -42,11 +46,14 @@ pub(crate) struct Options {
 // === impl Measure ===
 
 impl Measure {
-    const ALL: [(&str, Self); 6] = [
+    const ALL: [(&str, Self); 9] = [
         ("unary", Self::Unary),
         ("get", Self::Get),
         ("stream", Self::Stream),
+        ("held", Self::Held),
         ("memory", Self::Memory),
+        ("boot", Self::Boot),
+        ("client", Self::Client),
         ("instructions", Self::Instructions),
         ("syscalls", Self::Syscalls),
     ];

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,18 @@ use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::contender::Contender;
+use crate::folder::Folder;
 
 pub(crate) struct Server {
     child: Child,
+    /// Outlives the process, which is ended first.
+    _folder: Option<Folder>,
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
 }
+
+/// In the flags of a contender.
+const FOLDER: &str = "{folder}";
 
 // === impl Server ===
 
@@ -32,6 +38,28 @@ impl Server {
         contender: &Contender,
         flags: &[&str],
     ) -> anyhow::Result<Self> {
+        let needs_folder = contender.flags.iter().any(|flag| flag.contains(FOLDER));
+        let folder = needs_folder.then(Folder::new).transpose()?;
+        let path = folder.as_ref().map(|folder| folder.path().to_owned()).unwrap_or_default();
+        let mut server = Self::spawn(wrapper, contender, flags, &path)?;
+        server._folder = folder;
+        server.wait_until_up()?;
+        Ok(server)
+    }
+
+    /// Starts the server on a folder that is there already.
+    pub(crate) fn start_in(folder: &Path, contender: &Contender, flags: &[&str]) -> anyhow::Result<Self> {
+        let mut server = Self::spawn(&[], contender, flags, folder)?;
+        server.wait_until_up()?;
+        Ok(server)
+    }
+
+    fn spawn(
+        wrapper: &[OsString],
+        contender: &Contender,
+        flags: &[&str],
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
         let address = free_address()?;
         let binary = binary(contender)?;
         let mut words = wrapper.iter().cloned().chain([binary.into_os_string()]);
@@ -39,15 +67,13 @@ impl Server {
         let child = Command::new(program)
             .args(words)
             .args(["--listen", &address.to_string()])
-            .args(contender.flags)
+            .args(flags_in(folder, contender))
             .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .with_context(|| format!("could not start {}", contender.name))?;
-        let mut server = Self { child, name: contender.name, address };
-        server.wait_until_up()?;
-        Ok(server)
+        Ok(Self { child, _folder: None, name: contender.name, address })
     }
 
     fn wait_until_up(&mut self) -> anyhow::Result<()> {
@@ -59,7 +85,7 @@ impl Server {
             if Instant::now() > give_up {
                 bail!("{} does not listen on {}", self.name, self.address);
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }
@@ -108,11 +134,21 @@ pub(crate) fn pid(child: &Child) -> anyhow::Result<Pid> {
     Ok(Pid::from_raw(i32::try_from(child.id())?))
 }
 
-/// Servers lie beside this program: cargo puts both into the same folder.
-fn binary(contender: &Contender) -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name(contender.package);
+/// The flags of a contender, with the folder that they are about.
+pub(crate) fn flags_in(folder: &Path, contender: &Contender) -> Vec<String> {
+    let folder = folder.to_string_lossy();
+    contender.flags.iter().map(|flag| flag.replace(FOLDER, &folder)).collect()
+}
+
+pub(crate) fn binary(contender: &Contender) -> anyhow::Result<PathBuf> {
+    beside(contender.package)
+}
+
+/// Programs lie beside this one: cargo puts all into the same folder.
+pub(crate) fn beside(package: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(package);
     if !path.exists() {
-        bail!("{} is not built: run without --no-build", contender.package);
+        bail!("{package} is not built: run without --no-build");
     }
     Ok(path)
 }

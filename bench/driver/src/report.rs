@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::compile;
 use crate::contender::{Contender, LIMIT, OFFICIAL};
 use crate::figures::{Figures, Row};
+use crate::measure::client;
 use crate::options::Options;
 
 /// Where and how the figures were made.
@@ -19,6 +20,15 @@ struct Circumstances {
     commit: String,
     /// One `name = crate version` for each server.
     servers: Vec<String>,
+}
+
+/// What the columns of a table are, and which of them ratios refer to.
+struct Columns {
+    /// What the table is called, if not as its group.
+    head: Option<&'static str>,
+    names: Vec<&'static str>,
+    base: &'static str,
+    second: Option<&'static str>,
 }
 
 pub(crate) fn write(options: &Options, figures: &Figures) -> anyhow::Result<()> {
@@ -70,9 +80,10 @@ fn markdown(circumstances: &Circumstances, options: &Options, figures: &Figures)
         circumstances.servers.join(", "),
     );
     for group in figures.groups() {
-        table_head(&mut text, group, &options.contenders);
+        let columns = Columns::of(group, options);
+        table_head(&mut text, group, &columns);
         for row in figures.rows.iter().filter(|row| row.group == group) {
-            let cells: Vec<String> = options.contenders.iter().map(|server| cell(row, server.name)).collect();
+            let cells: Vec<String> = columns.names.iter().map(|name| columns.cell(row, name)).collect();
             let _ = writeln!(text, "| {} | {} |", row.label, cells.join(" | "));
         }
     }
@@ -85,18 +96,33 @@ fn markdown(circumstances: &Circumstances, options: &Options, figures: &Figures)
     text
 }
 
-fn table_head(text: &mut String, group: &str, contenders: &[&Contender]) {
-    let names: Vec<&str> = contenders.iter().map(|server| server.name).collect();
-    let _ = writeln!(text, "\n| {group} | {} |", names.join(" | "));
-    let _ = writeln!(text, "|---|{}", "---:|".repeat(names.len()));
+fn table_head(text: &mut String, group: &str, columns: &Columns) {
+    let head = columns.head.unwrap_or(group);
+    let _ = writeln!(text, "\n| {head} | {} |", columns.names.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---:|".repeat(columns.names.len()));
 }
 
-fn cell(row: &Row, server: &str) -> String {
-    let Some(value) = row.median(server) else { return "–".to_owned() };
-    let ratio = |base: &str| row.ratio(server, base).map_or("–".to_owned(), |ratio| format!("{ratio:.2}x"));
-    match server {
-        LIMIT => number(value),
-        _ => format!("{} ({}, {})", number(value), ratio(LIMIT), ratio(OFFICIAL)),
+// === impl Columns ===
+
+impl Columns {
+    fn of(group: &str, options: &Options) -> Self {
+        if group == client::GROUP {
+            let head = Some("Client, against `chancery`; ratio to `raw`");
+            return Self { head, names: client::WAYS.to_vec(), base: client::RAW, second: None };
+        }
+        let names = options.contenders.iter().map(|server| server.name).collect();
+        Self { head: None, names, base: LIMIT, second: Some(OFFICIAL) }
+    }
+
+    fn cell(&self, row: &Row, name: &str) -> String {
+        let Some(value) = row.median(name) else { return "–".to_owned() };
+        if name == self.base {
+            return number(value);
+        }
+        let ratio =
+            |base: &str| row.ratio(name, base).map_or("–".to_owned(), |ratio| format!("{ratio:.2}x"));
+        let ratios: Vec<String> = std::iter::once(self.base).chain(self.second).map(ratio).collect();
+        format!("{} ({})", number(value), ratios.join(", "))
     }
 }
 
@@ -121,14 +147,16 @@ fn json(circumstances: &Circumstances, options: &Options, figures: &Figures) -> 
 }
 
 fn json_row(row: &Row, options: &Options) -> Value {
-    let servers = options.contenders.iter().filter_map(|server| {
-        let figure = json!({
-            "median": rounded(row.median(server.name)?),
-            "to_limit": row.ratio(server.name, LIMIT).map(rounded),
-            "to_official": row.ratio(server.name, OFFICIAL).map(rounded),
-            "rounds": row.rounds(server.name).into_iter().map(rounded).collect::<Vec<_>>(),
-        });
-        Some((server.name.to_owned(), figure))
+    let columns = Columns::of(row.group, options);
+    let servers = columns.names.iter().filter_map(|name| {
+        let mut figure = Map::new();
+        figure.insert("median".to_owned(), json!(rounded(row.median(name)?)));
+        for base in std::iter::once(columns.base).chain(columns.second) {
+            figure.insert(format!("to_{base}"), json!(row.ratio(name, base).map(rounded)));
+        }
+        let rounds: Vec<f64> = row.rounds(name).into_iter().map(rounded).collect();
+        figure.insert("rounds".to_owned(), json!(rounds));
+        Some(((*name).to_owned(), Value::Object(figure)))
     });
     json!({ "group": row.group, "figure": row.label, "servers": servers.collect::<Map<_, _>>() })
 }

@@ -25,14 +25,27 @@ impl Request {
         Self::message(to, "SendStreamingMessage", &format!("stream {chunks} {pause_ms}"))
     }
 
+    /// Begins a task that gives one chunk and then works for an hour; answered at once.
+    pub(crate) fn long_work(to: SocketAddr) -> Self {
+        let message = message_json("stream 2 3600000");
+        let configuration = r#"{"returnImmediately":true}"#;
+        Self::call(to, "SendMessage", &format!(r#"{{"message":{message},"configuration":{configuration}}}"#))
+    }
+
+    pub(crate) fn subscribe(to: SocketAddr, id: &str) -> Self {
+        Self::call(to, "SubscribeToTask", &format!(r#"{{"id":"{id}"}}"#))
+    }
+
+    pub(crate) fn list_tasks(to: SocketAddr) -> Self {
+        Self::call(to, "ListTasks", r#"{"pageSize":50}"#)
+    }
+
     pub(crate) fn get_task(to: SocketAddr, id: &str) -> Self {
         Self::call(to, "GetTask", &format!(r#"{{"id":"{id}"}}"#))
     }
 
     fn message(to: SocketAddr, method: &str, text: &str) -> Self {
-        let message =
-            format!(r#"{{"messageId":"{MESSAGE_ID}","role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}"#);
-        Self::call(to, method, &format!(r#"{{"message":{message}}}"#))
+        Self::call(to, method, &format!(r#"{{"message":{}}}"#, message_json(text)))
     }
 
     fn call(to: SocketAddr, method: &str, params: &str) -> Self {
@@ -56,6 +69,10 @@ impl Request {
         }
         &self.bytes
     }
+}
+
+fn message_json(text: &str) -> String {
+    format!(r#"{{"messageId":"{MESSAGE_ID}","role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}"#)
 }
 
 #[cfg(test)]

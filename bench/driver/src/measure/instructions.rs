@@ -16,7 +16,7 @@ const GROUP: &str = "Work per SendMessage";
 
 /// Instructions in all, and in functions that only move bytes.
 #[derive(Clone, Copy, Default)]
-struct Count {
+pub(super) struct Count {
     all: u64,
     moving: u64,
 }
@@ -45,11 +45,16 @@ async fn profile(turn: Turn, requests: u64) -> anyhow::Result<Count> {
     let server = Server::start_under(&valgrind(&file), turn.contender, &[])?;
     load::count(&server, 1, requests).await?;
     server.finish()?;
-    let profile = std::fs::read_to_string(&file).context("valgrind wrote no profile")?;
+    read(&file)
+}
+
+/// The instructions in a profile.
+pub(super) fn read(file: &Path) -> anyhow::Result<Count> {
+    let profile = std::fs::read_to_string(file).context("valgrind wrote no profile")?;
     Ok(count(&profile))
 }
 
-fn valgrind(file: &Path) -> Vec<OsString> {
+pub(super) fn valgrind(file: &Path) -> Vec<OsString> {
     let with = |flag: &str, path: PathBuf| {
         let mut word = OsString::from(flag);
         word.push(path);
@@ -99,6 +104,14 @@ fn moves<'a>(names: &mut HashMap<&'a str, bool>, entry: &'a str) -> bool {
             moves
         }
         None => names.get(entry).copied().unwrap_or(false),
+    }
+}
+
+// === impl Count ===
+
+impl Count {
+    pub(super) fn without_moving(self) -> u64 {
+        self.all - self.moving
     }
 }
 

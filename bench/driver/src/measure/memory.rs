@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
+use super::held::{HELD, Held};
 use super::{Bench, Turn};
 use crate::load;
 use crate::process::Server;
 use crate::request::Request;
-use crate::response::Connection;
 
 const GROUP: &str = "Memory";
-const HELD: usize = 1000;
 const BATCH: u64 = 10_000;
 /// Longer than a server may take to sweep what has ended.
 const SWEPT: Duration = Duration::from_secs(12);
@@ -72,31 +69,10 @@ async fn held(bench: &mut Bench, turn: Turn) -> anyhow::Result<()> {
     let server = Server::start(turn.contender, &[])?;
     load::count(&server, 16, 1_000).await?;
     let before = server.resident()?;
-    let (started, mut waiting) = tokio::sync::mpsc::channel(HELD);
-    let mut streams = JoinSet::new();
-    for number in 0..HELD {
-        let mut connection = Connection::open(server.address).await?;
-        let mut request = Request::stream(server.address, 100_000, 1_000);
-        let started = started.clone();
-        streams.spawn(async move {
-            let mut started = Some(started);
-            let heard = |_| {
-                if let Some(started) = started.take() {
-                    let _ = started.try_send(());
-                }
-            };
-            connection.stream(request.numbered(1_000_000 + number as u64), heard).await.map(drop)
-        });
-    }
-    drop(started);
-    let all_started = async {
-        for _ in 0..HELD {
-            waiting.recv().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), all_started).await?;
+    let request = Request::stream(server.address, 100_000, 1_000);
+    let mut streams = Held::open(&server, vec![request; HELD]).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    anyhow::ensure!(streams.try_join_next().is_none(), "a held stream ended");
+    streams.ensure_open()?;
     let grown = server.resident()? as f64 - before as f64;
     bench.add(GROUP, "bytes per held stream", turn, grown / HELD as f64);
     Ok(())

@@ -1,5 +1,8 @@
 //! The measures, each in its own file, and the order in which servers take their turns.
 
+mod boot;
+pub(crate) mod client;
+mod held;
 mod instructions;
 mod memory;
 mod same;
@@ -33,7 +36,10 @@ pub(crate) async fn all(bench: &mut Bench) -> anyhow::Result<()> {
             Measure::Unary => unary::send(bench).await,
             Measure::Get => unary::get(bench).await,
             Measure::Stream => stream::all(bench).await,
+            Measure::Held => held::all(bench).await,
             Measure::Memory => memory::all(bench).await,
+            Measure::Boot => boot::all(bench).await,
+            Measure::Client => client::all(bench).await,
             Measure::Instructions => instructions::all(bench).await,
             Measure::Syscalls => syscalls::all(bench).await,
         }

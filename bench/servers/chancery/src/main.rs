@@ -1,14 +1,20 @@
-//! Ours, set up as its documentation shows: an agent, a server, the store in memory.
+//! Ours, set up as its documentation shows: an agent, a server, a store.
 //!
-//! `--unbounded` keeps every task, so that memory per task can be told; `--compact` keeps every
-//! task too, but none of its events once it has ended.
+//! `--store` names the store by its URL; without it tasks are kept in memory. `--unbounded` keeps every task, so
+//! that memory per task can be told; `--compact` keeps every task too, but none of its events once it has ended.
+//! `--fill N` serves nothing: it puts N tasks that have ended into the store, and prints the id of the last one.
+
+mod fill;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chancery_sdk::store::{MemoryStore, Retention, Store, StoreLimits};
+use chancery_sdk::store::{Retention, Store, StoreLimits};
 use chancery_sdk::{Agent, AgentSpec, Failure, Outcome, Server, Turn};
+
+const USAGE: &str =
+    "usage: bench-chancery --listen ADDRESS [--store URL] [--unbounded] [--compact] | --fill N --store URL";
 
 struct Echo;
 
@@ -35,17 +41,22 @@ impl Agent for Echo {
 async fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| words.iter().any(|word| word == flag);
-    let listen = words.iter().skip_while(|word| *word != "--listen").nth(1);
-    let listen = listen.context("usage: bench-chancery --listen ADDRESS [--unbounded] [--compact]")?;
+    let value = |flag: &str| words.iter().skip_while(|word| *word != flag).nth(1);
 
     let mut limits = StoreLimits::default();
-    if has("--unbounded") || has("--compact") {
+    if has("--unbounded") || has("--compact") || has("--fill") {
         limits.retention.max_tasks = usize::MAX;
     }
     if has("--compact") {
         limits.retention = Retention { events: Duration::ZERO, ..limits.retention };
     }
-    let store = Arc::new(Store::Memory(MemoryStore::new(limits)));
+    let store = Arc::new(Store::open(value("--store").map_or("memory:", String::as_str), limits)?);
+    if let Some(tasks) = value("--fill") {
+        let last = fill::fill(store, tasks.parse().context("--fill takes a number")?).await?;
+        println!("{last}");
+        return Ok(());
+    }
+    let listen = value("--listen").context(USAGE)?;
     Server::builder().agent(AgentSpec::new("echo", Echo)).store(store).bind(listen).await?.run().await;
     Ok(())
 }

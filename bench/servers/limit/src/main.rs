@@ -3,9 +3,11 @@
 //! It is the denominator of every ratio, so it does the work that no server can
 //! avoid and nothing else: hyper, one parse into borrowed structs, one
 //! serialisation of a typed Task. `--store` adds the one thing a real server
-//! needs on top, a map to keep the tasks in (`limit+store`).
+//! needs on top, a map to keep the tasks in (`limit+store`); `--log FILE` a file to
+//! append them to (`limit+log`).
 
 mod clock;
+mod log;
 mod reply;
 mod service;
 mod store;
@@ -20,24 +22,31 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use crate::store::Store;
+use crate::log::Log;
+use crate::service::Keep;
 
 struct Arguments {
     listen: String,
     store: bool,
+    log: Option<String>,
+    log_sync: bool,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse()?;
-    let store = arguments.store.then(|| Arc::new(Store::default()));
+    let keep = match &arguments.log {
+        Some(path) => Keep::Log(Arc::new(Log::open(path, arguments.log_sync)?)),
+        None if arguments.store => Keep::Maps(Arc::default()),
+        None => Keep::Nothing,
+    };
     let listener = TcpListener::bind(&arguments.listen).await?;
     loop {
         let (socket, _) = listener.accept().await?;
         socket.set_nodelay(true)?;
-        let store = store.clone();
+        let keep = keep.clone();
         tokio::spawn(async move {
-            let service = service_fn(|request| service::answer(store.clone(), request));
+            let service = service_fn(|request| service::answer(keep.clone(), request));
             // A connection that ends badly is the load generator's to report.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
         });
@@ -48,12 +57,15 @@ async fn main() -> anyhow::Result<()> {
 
 impl Arguments {
     fn parse() -> anyhow::Result<Self> {
-        let mut parsed = Self { listen: "127.0.0.1:8080".to_owned(), store: false };
+        let mut parsed =
+            Self { listen: "127.0.0.1:8080".to_owned(), store: false, log: None, log_sync: false };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--listen" => parsed.listen = words.next().context("--listen needs an address")?,
                 "--store" => parsed.store = true,
+                "--log" => parsed.log = Some(words.next().context("--log needs a file")?),
+                "--log-sync" => parsed.log_sync = true,
                 "--unbounded" => {} // it never forgets anyway
                 other => anyhow::bail!("unknown argument: {other}"),
             }

@@ -12,27 +12,47 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::clock::Stamp;
+use crate::log::Log;
 use crate::reply::Body;
 use crate::store::Store;
-use crate::stream::{Events, Plan};
+use crate::stream::{Events, Journal, Plan};
 use crate::wire::{self, Ids, Message, Part, Payload, Reply, Role, Task};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 
-pub(crate) async fn answer(
-    store: Option<Arc<Store>>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+/// What is done to keep a task.
+#[derive(Clone)]
+pub(crate) enum Keep {
+    Nothing,
+    Maps(Arc<Store>),
+    Log(Arc<Log>),
+}
+
+/// A reply, and what it has to wait for.
+struct Answer {
+    response: Response<Body>,
+    synced: Option<oneshot::Receiver<()>>,
+}
+
+pub(crate) async fn answer(keep: Keep, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     if request.method() != Method::POST || request.uri().path() != "/" {
         return Ok(plain(StatusCode::NOT_FOUND, Bytes::new()));
     }
     let reply = match read(request.into_body()).await {
-        Ok(body) => call(store.as_deref(), &body),
+        Ok(body) => call(&keep, &body),
+        Err(error) => Err(error),
+    };
+    let reply = match reply {
+        Ok(Answer { response, synced: None }) => Ok(response),
+        Ok(Answer { response, synced: Some(synced) }) => {
+            synced.await.map(|()| response).context("the log could not be synced")
+        }
         Err(error) => Err(error),
     };
     Ok(reply.unwrap_or_else(|error| plain(StatusCode::BAD_REQUEST, Bytes::from(format!("{error:#}")))))
@@ -58,46 +78,56 @@ async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
     }
 }
 
-fn call(store: Option<&Store>, body: &[u8]) -> anyhow::Result<Response<Body>> {
+fn call(keep: &Keep, body: &[u8]) -> anyhow::Result<Answer> {
     let wire::Request { id, method, params } = serde_json::from_slice(body)?;
     match method {
-        "SendMessage" => send(store, id, params.message.context("no message")?),
-        "GetTask" => get(store, id, params.id.context("no task id")?),
-        "SendStreamingMessage" => stream(store, id, params.message.context("no message")?),
+        "SendMessage" => send(keep, id, params.message.context("no message")?),
+        "GetTask" => get(keep, id, params.id.context("no task id")?).map(Answer::now),
+        "SendStreamingMessage" => stream(keep, id, params.message.context("no message")?).map(Answer::now),
         other => bail!("no such method: {other}"),
     }
 }
 
-fn send(store: Option<&Store>, id: &RawValue, message: Message<'_>) -> anyhow::Result<Response<Body>> {
+fn send(keep: &Keep, id: &RawValue, message: Message<'_>) -> anyhow::Result<Answer> {
     let (ids, timestamp) = (Ids::new(), Stamp::now());
-    match store {
-        None => json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &message)))),
-        Some(store) => {
+    match keep {
+        Keep::Nothing => {
+            let reply = json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &message))))?;
+            Ok(Answer::now(whole(reply)))
+        }
+        Keep::Maps(store) => {
             let kept = store.insert(ids, timestamp, message.into_owned());
-            json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &kept.message))))
+            let reply = json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &kept.message))))?;
+            Ok(Answer::now(whole(reply)))
+        }
+        Keep::Log(log) => {
+            let reply = json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &message))))?;
+            let synced = log.append(&reply)?;
+            Ok(Answer { response: whole(reply), synced })
         }
     }
 }
 
-fn get(store: Option<&Store>, id: &RawValue, task: Uuid) -> anyhow::Result<Response<Body>> {
-    match store {
-        None => {
-            let message = canned();
-            let ids = Ids { task, context: Uuid::from_u128(7) };
-            json(&Reply::new(id, Task::echo(ids, Stamp::now(), &message)))
-        }
-        Some(store) => {
-            let kept = store.find(task).context("no such task")?;
-            json(&Reply::new(id, Task::echo(kept.ids, kept.timestamp, &kept.message)))
-        }
-    }
+/// A log is not read from, so with one it is answered as with nothing.
+fn get(keep: &Keep, id: &RawValue, task: Uuid) -> anyhow::Result<Response<Body>> {
+    let Keep::Maps(store) = keep else {
+        let message = canned();
+        let ids = Ids { task, context: Uuid::from_u128(7) };
+        return json(&Reply::new(id, Task::echo(ids, Stamp::now(), &message))).map(whole);
+    };
+    let kept = store.find(task).context("no such task")?;
+    json(&Reply::new(id, Task::echo(kept.ids, kept.timestamp, &kept.message))).map(whole)
 }
 
-fn stream(store: Option<&Store>, id: &RawValue, message: Message<'_>) -> anyhow::Result<Response<Body>> {
+fn stream(keep: &Keep, id: &RawValue, message: Message<'_>) -> anyhow::Result<Response<Body>> {
     let plan = Plan::parse(message.text()).context("expected: stream N MS")?;
     let (ids, message) = (Ids::new(), message.into_owned());
-    let kept = store.map(|store| store.insert(ids, Stamp::now(), message.clone()));
-    let events = Box::new(Events::new(id, ids, message, kept, plan));
+    let journal = match keep {
+        Keep::Nothing => Journal::Nothing,
+        Keep::Maps(store) => Journal::Kept(store.insert(ids, Stamp::now(), message.clone())),
+        Keep::Log(log) => Journal::Log(Arc::clone(log)),
+    };
+    let events = Box::new(Events::new(id, ids, message, journal, plan));
     let mut response = Response::new(Body::Events(events));
     response.headers_mut().insert(CONTENT_TYPE, EVENTS);
     response.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
@@ -113,16 +143,28 @@ fn canned() -> Message<'static> {
     }
 }
 
-fn json<T: Serialize>(reply: &T) -> anyhow::Result<Response<Body>> {
+fn json<T: Serialize>(reply: &T) -> anyhow::Result<Bytes> {
     let mut bytes = Vec::with_capacity(1024);
     serde_json::to_writer(&mut bytes, reply)?;
-    let mut response = plain(StatusCode::OK, Bytes::from(bytes));
+    Ok(Bytes::from(bytes))
+}
+
+fn whole(reply: Bytes) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, reply);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
-    Ok(response)
+    response
 }
 
 fn plain(status: StatusCode, bytes: Bytes) -> Response<Body> {
     let mut response = Response::new(Body::Whole(Some(bytes)));
     *response.status_mut() = status;
     response
+}
+
+// === impl Answer ===
+
+impl Answer {
+    fn now(response: Response<Body>) -> Self {
+        Self { response, synced: None }
+    }
 }

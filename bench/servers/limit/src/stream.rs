@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::clock::Stamp;
+use crate::log::Log;
 use crate::store::Kept;
 use crate::wire::{
     Artifact, ArtifactUpdate, Ids, Message, Payload, Reply, State, Status, StatusUpdate, Task,
@@ -24,11 +26,20 @@ pub(crate) struct Plan {
     pub(crate) pause: Duration,
 }
 
+/// Where events go before they are sent.
+pub(crate) enum Journal {
+    Nothing,
+    Kept(Arc<Kept>),
+    Log(Arc<Log>),
+}
+
 pub(crate) struct Events {
     request_id: Box<RawValue>,
     ids: Ids,
     message: Message<'static>,
-    kept: Option<Arc<Kept>>,
+    journal: Journal,
+    /// An event that is being put on the disk.
+    held: Option<(Bytes, oneshot::Receiver<()>)>,
     plan: Plan,
     /// 0 is the task, 1 to N the chunks, N + 1 the end.
     next: u32,
@@ -54,7 +65,7 @@ impl Events {
         request_id: &RawValue,
         ids: Ids,
         message: Message<'static>,
-        kept: Option<Arc<Kept>>,
+        journal: Journal,
         plan: Plan,
     ) -> Self {
         let ticks = (!plan.pause.is_zero()).then(|| {
@@ -62,10 +73,16 @@ impl Events {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             Box::pin(ticks)
         });
-        Self { request_id: request_id.to_owned(), ids, message, kept, plan, next: 0, ticks }
+        Self { request_id: request_id.to_owned(), ids, message, journal, held: None, plan, next: 0, ticks }
     }
 
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some((event, synced)) = &mut self.held {
+            let outcome = ready!(Pin::new(synced).poll(context));
+            let event = outcome.is_ok().then(|| std::mem::take(event));
+            self.held = None;
+            return Poll::Ready(event);
+        }
         if self.next > self.plan.chunks + 1 {
             return Poll::Ready(None);
         }
@@ -77,10 +94,20 @@ impl Events {
         }
         let event = self.event();
         self.next += 1;
-        if let (Some(kept), Some(event)) = (&self.kept, &event) {
-            kept.push(event.clone());
+        let Some(event) = event else { return Poll::Ready(None) };
+        match &self.journal {
+            Journal::Nothing => {}
+            Journal::Kept(kept) => kept.push(event.clone()),
+            Journal::Log(log) => match log.append(&event) {
+                Ok(None) => {}
+                Ok(Some(synced)) => {
+                    self.held = Some((event, synced));
+                    return self.poll_next(context);
+                }
+                Err(_) => return Poll::Ready(None),
+            },
         }
-        Poll::Ready(event)
+        Poll::Ready(Some(event))
     }
 
     /// The next event as SSE; nothing if it cannot be written, which ends the stream short.
