@@ -184,10 +184,14 @@ fn compact(connection: &Connection, tasks: &[Compaction]) -> rusqlite::Result<us
 
 /// Removes the first few rows of a task's events.
 fn clear_events(connection: &Connection, task: i64) -> rusqlite::Result<usize> {
-    let sql = "DELETE FROM events WHERE place IN \
-               (SELECT place FROM events WHERE place > ? AND place < ? ORDER BY place LIMIT ?)";
+    // Looked up first, since most tasks that have ended have none, and a subquery would cost a table of its own.
+    let sql = "SELECT place FROM events WHERE place > ? AND place < ? ORDER BY place LIMIT ?";
     let (from, to) = (place::event(task, 0), place::event(task + 1, 0));
-    connection.prepare_cached(sql)?.execute(params![from, to, STEP])
+    let mut select = connection.prepare_cached(sql)?;
+    let places = select.query_map(params![from, to, STEP], |row| row.get::<_, i64>(0))?;
+    let Some(last) = places.last().transpose()? else { return Ok(0) };
+    let sql = "DELETE FROM events WHERE place > ? AND place <= ?";
+    connection.prepare_cached(sql)?.execute(params![from, last])
 }
 
 fn forget_admissions(connection: &Connection, used_by: i64, max: usize) -> rusqlite::Result<usize> {
