@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chancery_protocol::Timestamp;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use super::failure::{unable, unavailable};
 use super::options::Durability;
@@ -28,6 +29,8 @@ pub(super) fn connect(path: &Path, durability: Option<Durability>) -> rusqlite::
     // Our own threads do not wait for each other here; this is for tools that look at the file meanwhile.
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Otherwise it plans a statement with a bound LIMIT or range anew whenever that is bound.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // The checkpoint thread does it, so that no commit waits for it.
@@ -90,4 +93,24 @@ pub(super) fn newest_time(connection: &Connection) -> Result<Timestamp, StoreErr
     let newest = "SELECT value FROM facts WHERE name = 'clock'";
     let micros = connection.query_row(newest, [], |row| row.get(0)).map_err(unable("open the store"))?;
     Ok(Timestamp::from_micros(micros))
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_planned_once_whatever_is_bound() {
+        let connection = connect(Path::new(":memory:"), None).unwrap();
+        let sql = "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 9) \
+                   SELECT n FROM numbers WHERE n > ? LIMIT ?";
+        for most in 1..4 {
+            let mut select = connection.prepare_cached(sql).unwrap();
+            let found = select.query_map([most, most], |row| row.get::<_, i64>(0)).unwrap().count();
+            assert_eq!(i64::try_from(found), Ok(most));
+            assert_eq!(select.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
 }
