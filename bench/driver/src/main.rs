@@ -12,6 +12,7 @@ mod load;
 mod measure;
 mod options;
 mod process;
+mod readme;
 mod report;
 mod request;
 mod response;
@@ -28,6 +29,9 @@ fn main() -> anyhow::Result<()> {
         println!("{}", options::USAGE);
         return Ok(());
     };
+    if let Some(results) = &options.readme {
+        return readme::update(results);
+    }
     if options.build {
         compile::programs(&options)?;
     }

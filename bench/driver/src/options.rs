@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -15,7 +16,8 @@ Usage: cargo run --release -p bench -- [OPTIONS]
                      chancery+sqlite,chancery+sqlite-power (default: all)
   --rounds N         rounds of each timed measure (default 5, quick 2)
   --no-build         take the server binaries as they are
-  --no-save          print the table, write no result file";
+  --no-save          print the table, write no result file
+  --readme FILE      run nothing: put the figures of a result file (JSON) into the front README";
 
 /// What can be asked for with `--only`, in the order it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) rounds: usize,
     pub(crate) measures: Vec<Measure>,
     pub(crate) contenders: Vec<&'static Contender>,
+    /// A result file to show in the front README, instead of a run.
+    pub(crate) readme: Option<PathBuf>,
     /// The words after the program's name, for the result file.
     pub(crate) words: Vec<String>,
 }
@@ -77,6 +81,7 @@ impl Options {
             rounds: 0,
             measures: Measure::ALL.into_iter().map(|(_, measure)| measure).collect(),
             contenders: contender::ALL.iter().collect(),
+            readme: None,
             words: words.clone(),
         };
         let mut words = words.into_iter();
@@ -87,6 +92,7 @@ impl Options {
                 "--no-build" => options.build = false,
                 "--no-save" => options.save = false,
                 "--rounds" => options.rounds = value()?.parse().context("--rounds takes a number")?,
+                "--readme" => options.readme = Some(PathBuf::from(value()?)),
                 "--only" => {
                     options.measures = value()?.split(',').map(Measure::parse).collect::<Result<_, _>>()?;
                 }

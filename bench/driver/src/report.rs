@@ -162,7 +162,7 @@ fn json_row(row: &Row, options: &Options) -> Value {
 }
 
 /// Three or four digits that matter, thousands apart.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size < 1.0 {
         return format!("{value:.3}");
