@@ -4,6 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
+use chancery_sdk::store::{Store, StoreLimits};
 use chancery_sdk::{AgentSpec, ErrorCode, Outcome, Turn};
 use serde_json::{Value, json};
 use support::*;
@@ -188,6 +189,34 @@ async fn a_repeated_follow_up_runs_once() {
     permits.add_permits(1);
     client.call("SendMessage", next).await.task();
     assert_eq!(runs.get(), 3);
+}
+
+/// The first may be looked up, taken or done when another comes: none is refused for what the first has done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repeated_follow_ups_in_flight_join_the_first() {
+    const ROUNDS: usize = 30;
+    let (runs, permits) = (Counter::default(), Arc::new(Semaphore::new(10 * ROUNDS)));
+    // In a file, where a look takes its time.
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite:{}", folder.path().join("tasks.db").display());
+    let store = Arc::new(Store::open(&url, StoreLimits::default()).expect("a store"));
+    let site = serve_with(|server| server.agent(counted(&runs, &permits)).store(store)).await;
+    for round in 0..ROUNDS {
+        let task = id(&site.rest().call("SendMessage", params("ask")).await.task());
+        let mut next = params("hi");
+        next["message"]["taskId"] = json!(task);
+        let sends: Vec<_> = (0..6)
+            .map(|number| {
+                let (client, next) = (site.client(WIRES[number % 2]).with(KEY, &task), next.clone());
+                tokio::spawn(async move { client.call("SendMessage", next).await.task() })
+            })
+            .collect();
+        for send in sends {
+            let answer = within("a joined send", send).await.expect("a task");
+            assert_eq!((state(&answer), &answer["id"]), (COMPLETED, &json!(task)));
+        }
+        assert_eq!(runs.get(), 2 * (round + 1));
+    }
 }
 
 #[tokio::test]

@@ -186,7 +186,7 @@ impl Live {
     pub(super) fn refuse_queue(&self, error: impl Fn() -> Error) {
         let queue = std::mem::take(&mut self.work.lock().queue);
         for queued in queue {
-            queued.refuse(error());
+            queued.answers.send(&Err(error()));
         }
     }
 }

@@ -24,17 +24,34 @@ pub(super) struct Incoming {
 pub(super) struct Queued {
     pub(super) incoming: Box<Incoming>,
     pub(super) end: Arc<TurnEnd>,
-    pub(super) answer: oneshot::Sender<Result<KeptTask, Error>>,
+    pub(super) answers: Answers,
 }
+
+/// Those who wait for what becomes of a message: its sender, and those who have sent it again with its key.
+#[derive(Debug, Default)]
+pub(super) struct Answers(Vec<oneshot::Sender<Result<KeptTask, Error>>>);
 
 /// Where the streams of one turn end, if that is before the task does.
 #[derive(Debug, Default)]
 pub(super) struct TurnEnd(AtomicU64);
 
-impl Queued {
-    pub(super) fn refuse(self, error: Error) {
-        // Nobody may be waiting any more.
-        let _ = self.answer.send(Err(error));
+impl Answers {
+    /// Waits, too.
+    pub(super) fn join(&mut self) -> oneshot::Receiver<Result<KeptTask, Error>> {
+        let (sender, answer) = oneshot::channel();
+        self.0.retain(|sender| !sender.is_closed());
+        self.0.push(sender);
+        answer
+    }
+
+    /// Tells all of them. Some, or all, may not be waiting any more.
+    pub(super) fn send(self, done: &Result<KeptTask, Error>) {
+        for sender in self.0 {
+            let _ = sender.send(match done {
+                Ok(task) => Ok(task.clone()),
+                Err(error) => Err(Error::with_message(error.code(), error.to_string())),
+            });
+        }
     }
 }
 

@@ -68,10 +68,15 @@ impl Core {
             Taken::Waits { live, .. } if at_once => {
                 return Ok(show(self.snapshot(&scope, live.task_id()).await?.task));
             }
-            Taken::Waits { live, answer, .. } => {
+            Taken::Waits { live, answer, admission, .. } => {
                 let answered = async {
-                    let gone = || task_is_over(live.task_id());
-                    answer.await.map_err(|_| gone())?.map(Done::Task)
+                    let error = match answer.await {
+                        Ok(Ok(task)) => return Ok(Done::Task(task)),
+                        Ok(Err(error)) => error,
+                        Err(_) => task_is_over(live.task_id()),
+                    };
+                    let id = self.unless_repeated(&scope, admission.as_ref(), error).await?;
+                    self.settled(&scope, &id).await.map(Done::Task)
                 };
                 (live.task_id().clone(), tokio::time::timeout(timeout, answered).await)
             }

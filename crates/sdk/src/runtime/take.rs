@@ -16,7 +16,7 @@ use super::Core;
 use super::drive::{Done, Drive, FirstPoll};
 use super::failure::{contained, from_store, task_is_over};
 use super::live::Live;
-use super::queue::{Incoming, Queued, TurnEnd};
+use super::queue::{Answers, Incoming, Queued, TurnEnd};
 use super::sink::Sink;
 use crate::agent::WhileRunning;
 use crate::turn::{Facts, Turn};
@@ -27,7 +27,12 @@ pub(super) enum Taken {
     /// It starts a turn, which nobody drives yet.
     Starts(Drive),
     /// It waits for a turn to end.
-    Waits { live: Arc<Live>, end: Arc<TurnEnd>, answer: oneshot::Receiver<Result<KeptTask, Error>> },
+    Waits {
+        live: Arc<Live>,
+        end: Arc<TurnEnd>,
+        answer: oneshot::Receiver<Result<KeptTask, Error>>,
+        admission: Option<Admission>,
+    },
     /// It has been sent before; this is its task.
     Repeats(TaskId),
 }
@@ -76,12 +81,29 @@ impl Core {
             return Ok(Taken::Repeats(task));
         }
         let SendMessageRequest { message, configuration, metadata, .. } = request;
+        let key = admission.clone();
         let incoming =
             Box::new(Incoming { message, is_new: true, configuration, metadata, context, admission });
-        match incoming.message.task_id.clone() {
-            Some(id) => self.follow_up(scope, &id, incoming).await,
-            None => self.open_with_key(scope, incoming).await,
+        let taken = match incoming.message.task_id.clone() {
+            Some(id) => self.clone().follow_up(scope, &id, incoming).await,
+            None => self.clone().open_with_key(scope, incoming).await,
+        };
+        match taken {
+            Err(error) => self.unless_repeated(scope, key.as_ref(), error).await.map(Taken::Repeats),
+            taken => taken,
         }
+    }
+
+    /// A message is not refused for what its own repeat has done: if an equal one has been taken since somebody
+    /// looked, this is its task.
+    pub(super) async fn unless_repeated(
+        &self,
+        scope: &Scope,
+        admission: Option<&Admission>,
+        error: Error,
+    ) -> Result<TaskId, Error> {
+        let Some(admission) = admission else { return Err(error) };
+        self.store.admitted(scope, admission).await.ok().flatten().ok_or(error)
     }
 
     /// Makes a new task of a message, without committing anything yet.
@@ -162,24 +184,29 @@ impl Core {
             WhileRunning::Refuse => 0,
         };
         let mut work = live.work.lock();
-        let is_queued = |queued: &Queued| queued.incoming.admission == incoming.admission;
-        if incoming.admission.is_some() && work.queue.iter().any(is_queued) {
-            return Ok(Taken::Repeats(live.task_id().clone()));
+        let admission = incoming.admission.clone();
+        let is_queued = |queued: &&mut Queued| queued.incoming.admission == admission;
+        if admission.is_some()
+            && let Some(queued) = work.queue.iter_mut().find(is_queued)
+        {
+            let (end, answer) = (queued.end.clone(), queued.answers.join());
+            drop(work);
+            return Ok(Taken::Waits { live, end, answer, admission });
         }
         if work.queue.len() >= room {
             let text = "The task is being worked on and takes no further message now";
             return Err(Error::with_message(ErrorCode::UnsupportedOperation, text)
                 .about("taskId", live.task_id().as_str()));
         }
-        let (sender, answer) = oneshot::channel();
-        let end = Arc::new(TurnEnd::default());
-        work.queue.push_back(Queued { incoming, end: end.clone(), answer: sender });
+        let (mut answers, end) = (Answers::default(), Arc::new(TurnEnd::default()));
+        let answer = answers.join();
+        work.queue.push_back(Queued { incoming, end: end.clone(), answers });
         let turn_has_ended = work.running.is_none();
         drop(work);
         if turn_has_ended {
             self.run_next(live.clone());
         }
-        Ok(Taken::Waits { live, end, answer })
+        Ok(Taken::Waits { live, end, answer, admission })
     }
 
     /// Takes a message into its task and prepares the turn, for which the live task has been claimed.
@@ -328,7 +355,7 @@ impl Core {
     pub(super) fn run_next(self: Arc<Self>, live: Arc<Live>) {
         let Some((queued, sink)) = live.next_in_queue(self.store.clock()) else { return };
         tokio::spawn(async move {
-            let Queued { incoming, end, answer } = queued;
+            let Queued { incoming, end, answers } = queued;
             let done = match self.begin(live, sink, incoming).await {
                 Ok(mut drive) => {
                     drive.end = Some(end);
@@ -336,8 +363,8 @@ impl Core {
                 }
                 Err(error) => Err(error.into_error()),
             };
-            // Whoever sent it may have gone. A turn on an open task never ends in a direct message.
-            let _ = answer.send(done.and_then(|done| match done {
+            // A turn on an open task never ends in a direct message.
+            answers.send(&done.and_then(|done| match done {
                 Done::Task(task) => Ok(task),
                 Done::Message(_) => Err(Error::new(ErrorCode::InvalidAgentResponse)),
             }));
