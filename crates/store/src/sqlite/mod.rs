@@ -212,9 +212,23 @@ impl SqliteStore {
         });
         match read.await? {
             None => Ok(None),
-            Some((digest, id)) if digest == admission.digest => Ok(Some(TaskId::from(id))),
+            Some((digest, id)) if digest == admission.digest => {
+                self.shown().await?;
+                Ok(Some(TaskId::from(id)))
+            }
             Some(_) => Err(StoreError::KeyReused),
         }
+    }
+
+    /// Waits until the tasks at hand are as new as what has been read: the database may be a moment ahead.
+    async fn shown(&self) -> Result<(), StoreError> {
+        let gate = self.shared.gate.clone();
+        // In a transaction of its own that reads nothing, so that no checkpoint waits for it.
+        let pass = move |_: &_| {
+            drop(gate.lock());
+            Ok(())
+        };
+        self.readers.read("wait for a commit", pass).await
     }
 
     /// The task if it is being written to.

@@ -75,7 +75,12 @@ impl SqliteStore {
             drop(gate.lock());
             due(connection, after, now, limit)
         };
-        self.readers.read("read what is to be delivered", read).await
+        let deliveries = self.readers.read("read what is to be delivered", read).await?;
+        if !deliveries.is_empty() {
+            // Their events must be there for whoever asks for them next.
+            self.shown().await?;
+        }
+        Ok(deliveries)
     }
 
     pub(crate) async fn next_delivery_at(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {

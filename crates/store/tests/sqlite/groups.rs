@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use chancery_protocol::TaskState;
-use chancery_store::StoreError;
+use chancery_store::{Store, StoreError};
 
 use crate::folder::*;
 use crate::support::*;
@@ -79,4 +79,70 @@ async fn a_batch_that_nobody_waits_for_is_committed() {
     assert_eq!(value(&last.task).artifacts[0].parts.len(), 201);
     assert_eq!(read(&store, "t", 0, 1_000).await.len(), 202);
     is_sound(&store).await;
+}
+
+/// The database has a commit a moment before the tasks at hand do. Nobody is to be in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_finds_a_key_finds_the_events_that_came_with_it() {
+    let folder = Folder::new("shown");
+    let store = Arc::new(open(&folder.path("a.db")));
+    let ids: Vec<_> = (0..48).map(|n| format!("t{n}")).collect();
+    for id in &ids {
+        create(id, TaskState::Working, 0).done(&store).await;
+    }
+    for round in 1..=30 {
+        let appends = on_threads(2 * ids.len(), |thread| {
+            let (store, id) = (store.clone(), ids[thread / 2].clone());
+            async move {
+                let key = format!("{id}-{round}");
+                if thread % 2 == 0 {
+                    return draft(&id).chunk("a", "0").key(&key, 0).done(&store).await.number;
+                }
+                while store.admitted(&scope(), &admission(&key, 0)).await.unwrap().is_none() {
+                    tokio::task::yield_now().await;
+                }
+                snapshot(&store, &id).await.number
+            }
+        });
+        assert_eq!(appends.await, vec![round + 1; 2 * ids.len()]);
+    }
+}
+
+/// Whoever is told that something is to be delivered, and finds nothing, might not look again for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_finds_a_delivery_finds_its_events() {
+    let folder = Folder::new("due");
+    let store = Arc::new(open(&folder.path("a.db")));
+    let ids: Vec<_> = (0..48).map(|n| format!("t{n}")).collect();
+    for id in &ids {
+        create(id, TaskState::Working, 0).push("x").done(&store).await;
+    }
+    for _ in 0..30 {
+        let found = on_threads(ids.len() + 1, |thread| {
+            let (store, id, count) = (store.clone(), ids.get(thread).cloned(), ids.len());
+            async move {
+                let Some(id) = id else { return deliver(&store, count).await };
+                draft(&id).chunk("a", "0").done(&store).await;
+                0
+            }
+        });
+        assert_eq!(found.await.last(), Some(&0), "deliveries without events");
+    }
+}
+
+/// Takes what is due until each of so many tasks has been met. Gives how often there was nothing to deliver.
+async fn deliver(store: &Store, tasks: usize) -> usize {
+    let (mut met, mut nothing) = (std::collections::HashSet::new(), 0);
+    while met.len() < tasks {
+        // The last one first: it is the last to be shown, too.
+        for delivery in store.deliveries(None, store.now(), tasks).await.unwrap().into_iter().rev() {
+            let events = read(store, delivery.task.as_str(), delivery.cursor, 10).await;
+            match events.last() {
+                Some(last) => assert!(store.delivered(&delivery, last.number).await.unwrap()),
+                None => nothing += 1,
+            }
+            met.insert(delivery.task);
+        }
+    }
+    nothing
 }

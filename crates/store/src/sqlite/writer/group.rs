@@ -56,6 +56,9 @@ const WHAT: &str = "write to the store";
 impl Desk {
     /// Commits a group and answers each of its batches. Says how many tasks it ended.
     pub(super) fn commit(&mut self, mut writes: Vec<Write>) -> usize {
+        // Until all is shown: whoever passes the gate after a look at the database finds it at hand, too.
+        let gate = self.gate.clone();
+        let _writing = gate.lock();
         loop {
             match self.try_commit(&writes) {
                 Ok(outcomes) => {
@@ -88,8 +91,6 @@ impl Desk {
         &mut self,
         writes: &[Write],
     ) -> Result<Vec<Result<Effect, StoreError>>, (Option<usize>, rusqlite::Error)> {
-        let gate = self.gate.clone();
-        let _writing = gate.lock();
         let outcome = self.begin().map_err(|error| (None, error)).and_then(|()| {
             let mut outcomes = Vec::with_capacity(writes.len());
             for (place, write) in writes.iter().enumerate() {
