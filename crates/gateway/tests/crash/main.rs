@@ -5,10 +5,12 @@
 #![cfg(unix)]
 
 mod load;
+mod receiver;
 mod server;
 mod verify;
 mod wire;
 
 mod kill;
+mod push;
 mod store;
 mod terminate;
