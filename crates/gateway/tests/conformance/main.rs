@@ -7,6 +7,7 @@
 
 mod client;
 mod http;
+mod receiver;
 mod schema;
 mod server;
 
@@ -20,6 +21,8 @@ mod jsonrpc;
 mod list;
 mod multi_turn;
 mod push;
+mod push_configs;
+mod push_delivery;
 mod rest;
 mod send;
 mod serialization;

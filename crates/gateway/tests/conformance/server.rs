@@ -53,6 +53,12 @@ impl Server {
         Self::start_with(&[&["--agent", "conformance"], pass.arguments()].concat())
     }
 
+    /// The same, with leave to post notifications to this machine.
+    pub(crate) fn start_beside_receivers(pass: Pass) -> Self {
+        let beside = ["--agent", "conformance", "--allow-egress", "127.0.0.0/8"];
+        Self::start_with(&[&beside, pass.arguments()].concat())
+    }
+
     /// Starts all agents of the demo, each at a path of its own.
     pub(crate) fn start_fleet() -> Self {
         Self::start_with(&[])
