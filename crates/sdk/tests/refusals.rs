@@ -127,14 +127,10 @@ async fn an_incomplete_message_is_refused_with_the_field_that_is_missing() {
             let answer = client.call("SendMessage", params).await;
             assert_eq!(answer.refused(ErrorCode::InvalidParams).field, "configuration.historyLength");
         }
-        client
-            .call(
-                "SendMessage",
-                json!({"message": message("x"), "configuration":
-            {"taskPushNotificationConfig": {"url": "https://x.example"}}}),
-            )
-            .await
-            .refused(ErrorCode::PushNotificationNotSupported);
+        let config = json!({"taskPushNotificationConfig": {"url": "https://169.254.169.254/latest"}});
+        let params = json!({"message": message("x"), "configuration": config});
+        let refusal = client.call("SendMessage", params).await.refused(ErrorCode::InvalidParams);
+        assert_eq!(refusal.field, "configuration.taskPushNotificationConfig.url");
     }
     assert_eq!(runs.get(), 0);
 }
@@ -307,8 +303,8 @@ async fn a_required_extension_must_be_activated() {
     }
 }
 
-#[test]
-fn a_server_that_is_put_together_wrongly_says_everything_at_once() {
+#[tokio::test]
+async fn a_server_that_is_put_together_wrongly_says_everything_at_once() {
     let spec = |name: &str| AgentSpec::new(name, script(|_| async { Ok(Outcome::completed()) }));
     let bad = spec("Not A Name")
         .description("")

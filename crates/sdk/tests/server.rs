@@ -50,8 +50,8 @@ async fn authentication_elsewhere_resumes_a_task_that_is_served() {
     assert_eq!(text(&client.get(&task).await["artifacts"][0]), "secret false");
 }
 
-#[test]
-fn a_service_hands_out_its_runtimes_too() {
+#[tokio::test]
+async fn a_service_hands_out_its_runtimes_too() {
     let service =
         anonymous().public_url("http://a.example").fleet_agent(named("one")).build().expect("a service");
     assert!(service.runtime("one").is_some() && service.runtime("two").is_none());
@@ -93,8 +93,8 @@ async fn a_panic_in_extended_card_is_an_internal_error() {
     }
 }
 
-#[test]
-fn limits_that_cannot_be_kept_to_are_problems() {
+#[tokio::test]
+async fn limits_that_cannot_be_kept_to_are_problems() {
     let (zero, ever) = (Duration::ZERO, Duration::MAX);
     let none = ServerLimits {
         body_bytes: 0,
@@ -141,8 +141,8 @@ fn limits_that_cannot_be_kept_to_are_problems() {
     anonymous().agent(echo()).public_url("http://a.example").limits(fine).build().expect("a service");
 }
 
-#[test]
-fn two_agents_of_one_name_are_a_problem() {
+#[tokio::test]
+async fn two_agents_of_one_name_are_a_problem() {
     let server = anonymous().public_url("http://a.example").agent(echo()).fleet_agent(echo());
     let BuildError { problems } = server.build().expect_err("their tasks would be each other's");
     assert_eq!(problems, ["two agents are called `tester`"]);
@@ -234,8 +234,8 @@ async fn the_card_says_how_to_authenticate() {
     assert!(card.get("securitySchemes").is_none() && card.get("securityRequirements").is_none(), "{card}");
 }
 
-#[test]
-fn authentication_and_its_scheme_go_together() {
+#[tokio::test]
+async fn authentication_and_its_scheme_go_together() {
     let server = || anonymous().agent(echo()).public_url("http://a.example");
     let silent = server().authenticate(|_| Ok(Principal::anonymous())).build().expect_err("no card says how");
     assert!(silent.problems[0].contains("`security_scheme`"), "{silent}");

@@ -7,12 +7,15 @@ use super::service::Service;
 ///
 /// ```
 /// # use chancery_sdk::{AgentSpec, BuildError, Message, Server, agent_fn};
-/// # fn app() -> Result<axum::Router, BuildError> {
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), BuildError> {
+/// # async fn app() -> Result<axum::Router, BuildError> {
 /// let echo = AgentSpec::new("echo", agent_fn(|message: Message| async move { message.text().into_owned() }));
 /// let agents = Server::builder().agent(echo).public_url("https://example.com/a2a").build()?;
 /// Ok(axum::Router::new().nest_service("/a2a", axum::Router::from(agents)))
 /// # }
-/// # app().unwrap();
+/// # app().await.map(drop)
+/// # }
 /// ```
 impl From<Service> for axum::Router {
     fn from(service: Service) -> Self {
