@@ -21,6 +21,7 @@ impl Alarm {
         Self { sleep: Box::pin(sleep_until(time)), registered: None }
     }
 
+    #[cfg(feature = "server")]
     pub(crate) fn reset(&mut self, time: Instant) {
         self.sleep.as_mut().reset(time);
         self.registered = None;
@@ -41,7 +42,7 @@ impl Alarm {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 mod tests {
     use std::future::poll_fn;
     use std::time::Duration;
