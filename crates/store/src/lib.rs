@@ -50,6 +50,8 @@ pub enum Store {
     Sqlite(SqliteStore),
 }
 
+// A call to SQLite is put on the heap: whoever awaits a store would otherwise carry the room for it around, also a
+// stream that is held for hours, and also if the store is in memory.
 impl Store {
     /// Opens the store that a URL names: `memory:`, `sqlite:PATH` or `sqlite:PATH?durability=power`.
     ///
@@ -100,7 +102,7 @@ impl Store {
     pub async fn append(&self, scope: &Scope, task: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
         match self {
             Self::Memory(store) => store.append(scope, task, batch),
-            Self::Sqlite(store) => store.append(scope, task, batch).await,
+            Self::Sqlite(store) => Box::pin(store.append(scope, task, batch)).await,
         }
     }
 
@@ -114,7 +116,7 @@ impl Store {
     ) -> Result<Read, StoreError> {
         match self {
             Self::Memory(store) => store.read(scope, task, after, max),
-            Self::Sqlite(store) => store.read(scope, task, after, max).await,
+            Self::Sqlite(store) => Box::pin(store.read(scope, task, after, max)).await,
         }
     }
 
@@ -122,7 +124,7 @@ impl Store {
     pub async fn snapshot(&self, scope: &Scope, task: &TaskId) -> Result<Snapshot, StoreError> {
         match self {
             Self::Memory(store) => store.snapshot(scope, task),
-            Self::Sqlite(store) => store.snapshot(scope, task).await,
+            Self::Sqlite(store) => Box::pin(store.snapshot(scope, task)).await,
         }
     }
 
@@ -130,7 +132,7 @@ impl Store {
     pub async fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
         match self {
             Self::Memory(store) => store.list(scope, query),
-            Self::Sqlite(store) => store.list(scope, query).await,
+            Self::Sqlite(store) => Box::pin(store.list(scope, query)).await,
         }
     }
 
@@ -139,7 +141,7 @@ impl Store {
     pub async fn admitted(&self, scope: &Scope, admission: &Admission) -> Result<Option<TaskId>, StoreError> {
         match self {
             Self::Memory(store) => store.admitted(scope, admission),
-            Self::Sqlite(store) => store.admitted(scope, admission).await,
+            Self::Sqlite(store) => Box::pin(store.admitted(scope, admission)).await,
         }
     }
 
@@ -147,7 +149,7 @@ impl Store {
     pub async fn sweep(&self, now: Timestamp) {
         match self {
             Self::Memory(store) => store.sweep(now),
-            Self::Sqlite(store) => store.sweep(now).await,
+            Self::Sqlite(store) => Box::pin(store.sweep(now)).await,
         }
     }
 
@@ -159,7 +161,7 @@ impl Store {
                 why: "it is in memory".to_owned(),
                 hint: "keep the tasks in `sqlite:PATH` to have backups",
             }),
-            Self::Sqlite(store) => store.backup(to).await,
+            Self::Sqlite(store) => Box::pin(store.backup(to)).await,
         }
     }
 
@@ -167,7 +169,7 @@ impl Store {
     pub async fn check(&self) -> Result<StoreCheck, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.check()),
-            Self::Sqlite(store) => store.check().await,
+            Self::Sqlite(store) => Box::pin(store.check()).await,
         }
     }
 
@@ -192,7 +194,7 @@ impl Store {
     pub async fn delete_owner(&self, realm: &str, owner: &str) -> Result<usize, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.delete_owner(realm, owner)),
-            Self::Sqlite(store) => store.delete_owner(realm, owner).await,
+            Self::Sqlite(store) => Box::pin(store.delete_owner(realm, owner)).await,
         }
     }
 

@@ -57,7 +57,7 @@ impl Store {
     ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
         match self {
             Self::Memory(store) => store.put_push_config(scope, task, config),
-            Self::Sqlite(store) => store.put_push_config(scope, task, config).await,
+            Self::Sqlite(store) => Box::pin(store.put_push_config(scope, task, config)).await,
         }
     }
 
@@ -70,7 +70,7 @@ impl Store {
     ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
         match self {
             Self::Memory(store) => store.push_config(scope, task, id),
-            Self::Sqlite(store) => store.push_config(scope, task, id).await,
+            Self::Sqlite(store) => Box::pin(store.push_config(scope, task, id)).await,
         }
     }
 
@@ -82,7 +82,7 @@ impl Store {
     ) -> Result<Vec<Arc<TaskPushNotificationConfig>>, StoreError> {
         match self {
             Self::Memory(store) => store.push_configs(scope, task),
-            Self::Sqlite(store) => store.push_configs(scope, task).await,
+            Self::Sqlite(store) => Box::pin(store.push_configs(scope, task)).await,
         }
     }
 
@@ -95,7 +95,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         match self {
             Self::Memory(store) => store.delete_push_config(scope, task, id),
-            Self::Sqlite(store) => store.delete_push_config(scope, task, id).await,
+            Self::Sqlite(store) => Box::pin(store.delete_push_config(scope, task, id)).await,
         }
     }
 
@@ -108,7 +108,7 @@ impl Store {
     ) -> Result<Vec<Delivery>, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.deliveries(after, now, limit)),
-            Self::Sqlite(store) => store.deliveries(after, now, limit).await,
+            Self::Sqlite(store) => Box::pin(store.deliveries(after, now, limit)).await,
         }
     }
 
@@ -116,7 +116,7 @@ impl Store {
     pub async fn next_delivery_at(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.next_delivery_at(now)),
-            Self::Sqlite(store) => store.next_delivery_at(now).await,
+            Self::Sqlite(store) => Box::pin(store.next_delivery_at(now)).await,
         }
     }
 
@@ -129,7 +129,7 @@ impl Store {
     pub async fn delivered(&self, delivery: &Delivery, number: u64) -> Result<bool, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.delivered(delivery, number)),
-            Self::Sqlite(store) => store.delivered(delivery, number).await,
+            Self::Sqlite(store) => Box::pin(store.delivered(delivery, number)).await,
         }
     }
 
@@ -142,7 +142,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.postpone(delivery, attempts, not_before)),
-            Self::Sqlite(store) => store.postpone(delivery, attempts, not_before).await,
+            Self::Sqlite(store) => Box::pin(store.postpone(delivery, attempts, not_before)).await,
         }
     }
 
@@ -151,7 +151,7 @@ impl Store {
     pub async fn give_up(&self, delivery: &Delivery, number: u64) -> Result<bool, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.delivered(delivery, number)),
-            Self::Sqlite(store) => store.delivered(delivery, number).await,
+            Self::Sqlite(store) => Box::pin(store.delivered(delivery, number)).await,
         }
     }
 }

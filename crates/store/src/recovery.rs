@@ -28,7 +28,7 @@ impl Store {
     ) -> Result<Vec<Unfinished>, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.unfinished(agent, after, limit)),
-            Self::Sqlite(store) => store.unfinished(agent, after, limit).await,
+            Self::Sqlite(store) => Box::pin(store.unfinished(agent, after, limit)).await,
         }
     }
 }
