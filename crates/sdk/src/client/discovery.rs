@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use chancery_protocol::{AgentCard, decode_reply};
+use chancery_protocol::{AgentCard, Version, decode_reply};
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
@@ -177,6 +177,7 @@ impl Discovery {
     ) -> Result<Known, ClientError> {
         let outgoing = Outgoing {
             operation: None,
+            version: Version::V1_0,
             method: Method::GET,
             uri: self.uri.clone(),
             origin: self.origin.clone(),

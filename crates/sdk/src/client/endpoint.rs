@@ -81,12 +81,13 @@ impl Endpoint for Client {
 
     async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
         let request = Request::DeleteTaskPushNotificationConfig(call.request);
-        Ok(self.ask_for_nothing(request, Options::of(call.context)).await?)
+        Ok(self.ask(request, Options::of(call.context)).await?)
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
         let request = Request::GetExtendedAgentCard(call.request);
-        Ok(Arc::new(self.ask(request, Options::of(call.context)).await?))
+        let card: Box<AgentCard> = self.ask(request, Options::of(call.context)).await?;
+        Ok(Arc::from(card))
     }
 }
 

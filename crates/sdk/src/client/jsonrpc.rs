@@ -1,14 +1,15 @@
 //! The JSON-RPC half of the client: one URL, the operation named in the envelope.
 
 use bytes::Bytes;
-use chancery_protocol::Request;
 use chancery_protocol::jsonrpc::{NoAnswer, answer_result, decode_answer, write_call};
+use chancery_protocol::{Operation, Request};
 use http::response::Parts;
 use http::{HeaderValue, Method};
 use serde::de::DeserializeOwned;
 
 use super::error::ClientError;
 use super::peer::Interface;
+use super::replied::{Json, Replied};
 use super::transport::{Outgoing, bare_status, is_of_type, wrong_type};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -20,6 +21,7 @@ pub(crate) fn encode(interface: &Interface, id: u64, request: &Request) -> Resul
     let operation = request.operation();
     Ok(Outgoing {
         operation: Some(operation),
+        version: interface.wire.version(),
         method: Method::POST,
         uri: interface.uri.clone(),
         origin: interface.origin.clone(),
@@ -29,15 +31,29 @@ pub(crate) fn encode(interface: &Interface, id: u64, request: &Request) -> Resul
     })
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(head: &Parts, body: &[u8], id: u64) -> Result<T, ClientError> {
+pub(crate) fn decode(
+    operation: Operation,
+    id: u64,
+    head: &Parts,
+    body: &[u8],
+) -> Result<Replied, ClientError> {
     check(head, body, id)?;
-    decode_answer(body, id).map_err(no_answer)
+    Replied::read(operation, &Answer { body, id })
 }
 
-/// For operations whose answer is empty.
-pub(crate) fn decode_empty(head: &Parts, body: &[u8], id: u64) -> Result<(), ClientError> {
-    check(head, body, id)?;
-    answer_result(body, id).map(|_| ()).map_err(no_answer)
+struct Answer<'a> {
+    body: &'a [u8],
+    id: u64,
+}
+
+impl Json for Answer<'_> {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+        decode_answer(self.body, self.id).map_err(no_answer)
+    }
+
+    fn check(&self) -> Result<(), ClientError> {
+        answer_result(self.body, self.id).map(|_| ()).map_err(no_answer)
+    }
 }
 
 /// An error of the protocol may come with any status; a success may not.

@@ -11,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! A call passes `unary` or `stream` (time, retries, resuming), a binding (`jsonrpc`, `rest`), and `transport` (limits,
+//! A call passes `unary` or `stream` (time, retries, resuming), a `wire` (`jsonrpc`, `rest`), and `transport` (limits,
 //! credentials, interceptors). Which interface of the agent is called is decided in `peer`, from the card that
 //! `discovery` keeps.
 
@@ -28,6 +28,7 @@ mod limit;
 mod origin;
 mod peer;
 mod progress;
+mod replied;
 mod rest;
 mod retry;
 mod settings;
@@ -35,6 +36,7 @@ mod sse;
 mod stream;
 mod transport;
 mod unary;
+mod wire;
 
 use std::fmt;
 use std::sync::Arc;

@@ -2,19 +2,13 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding, Version};
+use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding};
 use http::Uri;
 
 use super::error::ClientError;
 use super::origin::Origin;
+use super::wire::Wire;
 use crate::IDEMPOTENCY_EXTENSION;
-
-/// How the calls to a peer look as bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
-    JsonRpc,
-    Rest,
-}
 
 /// One interface that can be called.
 #[derive(Clone, Debug)]
@@ -65,14 +59,7 @@ fn rank(binding: &ProtocolBinding, preferred: &[ProtocolBinding]) -> usize {
 }
 
 fn usable_interface(interface: &AgentInterface) -> Result<Interface, &'static str> {
-    let wire = match interface.protocol_binding {
-        ProtocolBinding::JsonRpc => Wire::JsonRpc,
-        ProtocolBinding::HttpJson => Wire::Rest,
-        _ => return Err("a binding that this client does not speak"),
-    };
-    if Version::parse(&interface.protocol_version) != Some(Version::V1_0) {
-        return Err("a version that this client does not speak");
-    }
+    let wire = Wire::of(&interface.protocol_binding, &interface.protocol_version)?;
     let uri: Uri = interface.url.parse().map_err(|_| "its URL cannot be read")?;
     let origin = Arc::new(Origin::of(&uri)?);
     let mut base =

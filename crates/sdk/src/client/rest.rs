@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::error::ClientError;
 use super::peer::Interface;
+use super::replied::{Json, Replied};
 use super::transport::{Outgoing, bare_status, is_of_type, wrong_type};
 
 const A2A_JSON: HeaderValue = HeaderValue::from_static("application/a2a+json");
@@ -46,6 +47,7 @@ pub(crate) fn encode(
     }
     Ok(Outgoing {
         operation: Some(operation),
+        version: interface.wire.version(),
         method: row.verb.clone(),
         uri,
         origin: interface.origin.clone(),
@@ -152,21 +154,27 @@ struct Failed<'a> {
     error: &'a RawValue,
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(head: &Parts, body: &[u8]) -> Result<T, ClientError> {
-    check(head, body)?;
-    if !is_of_type(head, &["application/a2a+json", "application/json"]) {
-        return Err(wrong_type(head, "application/a2a+json"));
+pub(crate) fn decode(operation: Operation, head: &Parts, body: &[u8]) -> Result<Replied, ClientError> {
+    Replied::read(operation, &Answer { head, body })
+}
+
+struct Answer<'a> {
+    head: &'a Parts,
+    body: &'a [u8],
+}
+
+impl Json for Answer<'_> {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+        self.check()?;
+        if !is_of_type(self.head, &["application/a2a+json", "application/json"]) {
+            return Err(wrong_type(self.head, "application/a2a+json"));
+        }
+        decode_reply(self.body).map_err(|error| unreadable(&error))
     }
-    decode_reply(body).map_err(|error| unreadable(&error))
-}
 
-/// For operations whose answer is empty.
-pub(crate) fn decode_empty(head: &Parts, body: &[u8]) -> Result<(), ClientError> {
-    check(head, body)
-}
-
-fn check(head: &Parts, body: &[u8]) -> Result<(), ClientError> {
-    if head.status.is_success() { Ok(()) } else { Err(failure(head, body)) }
+    fn check(&self) -> Result<(), ClientError> {
+        if self.head.status.is_success() { Ok(()) } else { Err(failure(self.head, self.body)) }
+    }
 }
 
 /// What an answer says that is no success.
@@ -204,7 +212,7 @@ mod tests {
 
     fn interface() -> Interface {
         Interface {
-            wire: super::super::peer::Wire::Rest,
+            wire: super::super::wire::Wire::Rest,
             uri: "https://a.example/r".parse().unwrap(),
             origin: Origin::of(&"https://a.example".parse().unwrap()).unwrap().into(),
             base: "https://a.example/r".to_owned(),

@@ -19,13 +19,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use super::error::ClientError;
-use super::peer::Wire;
 use super::progress::Progress;
 use super::settings::Settings;
 use super::sse::{Frame, Reader};
 use super::transport::{is_of_type, whole, wrong_type};
 use super::unary::{Answer, Finish, Options, is_safe};
-use super::{Client, jsonrpc, rest, retry};
+use super::wire::Wire;
+use super::{Client, retry};
 
 /// How long a peer may take to end a stream after it has said everything.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -176,11 +176,7 @@ impl Finish for Streamed {
             return Ok(Open::new(answer.wire, answer.id, body, settings));
         }
         let body = whole(body, &answer.origin, settings.response_bytes).await?;
-        let failure = match answer.wire {
-            Wire::JsonRpc => jsonrpc::failure(&head, &body, answer.id),
-            Wire::Rest => rest::failure(&head, &body),
-        };
-        match failure {
+        match answer.wire.failure(answer.id, &head, &body) {
             ClientError::Status { status, .. } if status.is_success() => {
                 Err(wrong_type(&head, "text/event-stream"))
             }
@@ -237,11 +233,7 @@ impl Open {
     }
 
     fn event(&self, frame: &Frame) -> Result<Event, ClientError> {
-        let json = match self.wire {
-            Wire::JsonRpc => jsonrpc::event(&frame.data, self.id)?,
-            Wire::Rest => rest::event(&frame.data)?,
-        };
-        Ok(Event::received(frame.number, json))
+        Ok(Event::received(frame.number, self.wire.event(self.id, &frame.data)?))
     }
 }
 

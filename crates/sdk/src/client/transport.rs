@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use chancery_protocol::{EXTENSIONS_HEADER, Operation, VERSION_HEADER};
+use chancery_protocol::{EXTENSIONS_HEADER, Operation, VERSION_HEADER, Version};
 use http::response::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
@@ -34,7 +34,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How much of an answer that is none is repeated.
 const EXCERPT_CHARS: usize = 200;
 
-const VERSION: HeaderValue = HeaderValue::from_static("1.0");
+/// Older versions do not say which one they are.
+const V1_0: HeaderValue = HeaderValue::from_static("1.0");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -56,6 +57,8 @@ pub(crate) struct Transport {
 pub(crate) struct Outgoing {
     /// None for the card.
     pub(crate) operation: Option<Operation>,
+    /// The version that it speaks.
+    pub(crate) version: Version,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     /// Where the URI leads.
@@ -138,7 +141,9 @@ impl Transport {
         *request.method_mut() = outgoing.method.clone();
         *request.uri_mut() = outgoing.uri.clone();
         let headers = request.headers_mut();
-        headers.insert(HeaderName::from_static(VERSION_HEADER), VERSION);
+        if outgoing.version == Version::V1_0 {
+            headers.insert(HeaderName::from_static(VERSION_HEADER), V1_0);
+        }
         headers.insert(header::ACCEPT, outgoing.accept.clone());
         if let Some(content_type) = &outgoing.content_type {
             headers.insert(header::CONTENT_TYPE, content_type.clone());

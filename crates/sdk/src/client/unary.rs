@@ -4,19 +4,20 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{CallContext, Request};
+use chancery_protocol::{CallContext, Operation, Request};
 use http::Response;
 use hyper::body::Incoming;
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
 use super::error::ClientError;
 use super::origin::Origin;
-use super::peer::{Interface, Peer, Wire};
+use super::peer::{Interface, Peer};
+use super::replied::Expected;
 use super::settings::Settings;
 use super::transport::{Outgoing, Terms, whole};
-use super::{Client, jsonrpc, rest, retry};
+use super::wire::Wire;
+use super::{Client, retry};
 
 /// What a call says besides its request, and for how long it may take.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,7 @@ pub(crate) struct Options {
 /// An answer that has begun to come.
 pub(crate) struct Answer {
     pub(crate) wire: Wire,
+    pub(crate) operation: Operation,
     /// The id of the request, by JSON-RPC.
     pub(crate) id: u64,
     pub(crate) origin: Arc<Origin>,
@@ -50,32 +52,13 @@ pub(crate) trait Finish: Sync {
 /// Reads one value.
 struct Typed<T>(PhantomData<fn() -> T>);
 
-/// Reads an answer that has nothing to say.
-struct Nothing;
-
-impl<T: DeserializeOwned + Send> Finish for Typed<T> {
+impl<T: Expected> Finish for Typed<T> {
     type Output = T;
 
     async fn finish(&self, answer: Answer, settings: &Settings) -> Result<T, ClientError> {
         let (head, body) = answer.response.into_parts();
         let body = whole(body, &answer.origin, settings.response_bytes).await?;
-        match answer.wire {
-            Wire::JsonRpc => jsonrpc::decode(&head, &body, answer.id),
-            Wire::Rest => rest::decode(&head, &body),
-        }
-    }
-}
-
-impl Finish for Nothing {
-    type Output = ();
-
-    async fn finish(&self, answer: Answer, settings: &Settings) -> Result<(), ClientError> {
-        let (head, body) = answer.response.into_parts();
-        let body = whole(body, &answer.origin, settings.response_bytes).await?;
-        match answer.wire {
-            Wire::JsonRpc => jsonrpc::decode_empty(&head, &body, answer.id),
-            Wire::Rest => rest::decode_empty(&head, &body),
-        }
+        answer.wire.decode(answer.operation, answer.id, &head, &body)?.expect()
     }
 }
 
@@ -93,20 +76,12 @@ impl Options {
 }
 
 impl Client {
-    pub(crate) async fn ask<T: DeserializeOwned + Send>(
+    pub(crate) async fn ask<T: Expected>(
         &self,
         request: Request,
         options: Options,
     ) -> Result<T, ClientError> {
         self.attempts(request, options, &Typed(PhantomData)).await
-    }
-
-    pub(crate) async fn ask_for_nothing(
-        &self,
-        request: Request,
-        options: Options,
-    ) -> Result<(), ClientError> {
-        self.attempts(request, options, &Nothing).await
     }
 
     /// Makes a call, again if need be.
@@ -157,16 +132,14 @@ impl Client {
         finish: &F,
     ) -> Result<F::Output, ClientError> {
         let id = self.next_id();
-        let outgoing = match interface.wire {
-            Wire::JsonRpc => jsonrpc::encode(interface, id, request)?,
-            Wire::Rest => rest::encode(interface, request, false)?,
+        let (wire, operation) = (interface.wire, request.operation());
+        let outgoing = wire.encode(interface, id, request)?;
+        let failed = match self.exchange(wire, operation, id, outgoing, terms, finish).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
         };
-        let failed = match self.exchange(interface.wire, id, outgoing, terms, finish).await {
-            Err(error) if interface.wire == Wire::Rest && rest::has_other_verb(request, &error) => error,
-            outcome => return outcome,
-        };
-        let outgoing = rest::encode(interface, request, true)?;
-        self.exchange(interface.wire, id, outgoing, terms, finish).await.map_err(|second| match second {
+        let Some(outgoing) = wire.encode_otherwise(interface, request, &failed) else { return Err(failed) };
+        self.exchange(wire, operation, id, outgoing?, terms, finish).await.map_err(|second| match second {
             ClientError::Status { .. } => failed,
             second => second,
         })
@@ -175,13 +148,14 @@ impl Client {
     async fn exchange<F: Finish>(
         &self,
         wire: Wire,
+        operation: Operation,
         id: u64,
         outgoing: Outgoing,
         terms: &Terms,
         finish: &F,
     ) -> Result<F::Output, ClientError> {
         let (response, place) = self.transport().exchange(&outgoing, terms).await?;
-        let answer = Answer { wire, id, origin: outgoing.origin, response };
+        let answer = Answer { wire, operation, id, origin: outgoing.origin, response };
         let outcome = finish.finish(answer, self.settings()).await;
         drop(place);
         outcome
@@ -215,9 +189,6 @@ pub(crate) fn is_safe(peer: &Peer, request: &Request, terms: &mut Terms, setting
 
 /// Names the tenant that the interface asks for, and no other: in the request, or by HTTP+JSON in the path.
 fn address(request: &mut Request, interface: &Interface) {
-    let tenant = match interface.wire {
-        Wire::JsonRpc => interface.tenant.as_str(),
-        Wire::Rest => "",
-    };
+    let tenant = if interface.wire.names_tenant() { interface.tenant.as_str() } else { "" };
     tenant.clone_into(request.tenant_mut());
 }

@@ -1,0 +1,106 @@
+//! The one place where a call is turned to the wire that its interface speaks, and what comes back is turned to v1.0.
+
+use bytes::Bytes;
+use chancery_protocol::{Operation, ProtocolBinding, Request, Version};
+use http::response::Parts;
+
+use super::error::ClientError;
+use super::peer::Interface;
+use super::replied::Replied;
+use super::transport::Outgoing;
+use super::{jsonrpc, rest};
+
+/// How calls look as bytes: a binding in a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    JsonRpc,
+    Rest,
+}
+
+impl Wire {
+    /// The wire of a binding and a version, if this client speaks it; if not, why not.
+    pub(crate) fn of(binding: &ProtocolBinding, version: &str) -> Result<Self, &'static str> {
+        let version = Version::parse(version);
+        match (binding, version) {
+            (ProtocolBinding::JsonRpc, Some(Version::V1_0)) => Ok(Self::JsonRpc),
+            (ProtocolBinding::HttpJson, Some(Version::V1_0)) => Ok(Self::Rest),
+            (ProtocolBinding::JsonRpc | ProtocolBinding::HttpJson, _) => {
+                Err("a version that this client does not speak")
+            }
+            _ => Err("a binding that this client does not speak"),
+        }
+    }
+
+    /// The version that the wire is of.
+    pub(crate) fn version(self) -> Version {
+        match self {
+            Self::JsonRpc | Self::Rest => Version::V1_0,
+        }
+    }
+
+    /// Whether a tenant is named in the request, and not in the URL.
+    pub(crate) fn names_tenant(self) -> bool {
+        match self {
+            Self::JsonRpc => true,
+            Self::Rest => false,
+        }
+    }
+
+    /// How a request looks.
+    pub(crate) fn encode(
+        self,
+        interface: &Interface,
+        id: u64,
+        request: &Request,
+    ) -> Result<Outgoing, ClientError> {
+        match self {
+            Self::JsonRpc => jsonrpc::encode(interface, id, request),
+            Self::Rest => rest::encode(interface, request, false),
+        }
+    }
+
+    /// How it looks another way, if there is one and the failure of the first may mean no more than that.
+    pub(crate) fn encode_otherwise(
+        self,
+        interface: &Interface,
+        request: &Request,
+        failed: &ClientError,
+    ) -> Option<Result<Outgoing, ClientError>> {
+        match self {
+            Self::JsonRpc => None,
+            Self::Rest => {
+                rest::has_other_verb(request, failed).then(|| rest::encode(interface, request, true))
+            }
+        }
+    }
+
+    /// Reads an answer.
+    pub(crate) fn decode(
+        self,
+        operation: Operation,
+        id: u64,
+        head: &Parts,
+        body: &[u8],
+    ) -> Result<Replied, ClientError> {
+        match self {
+            Self::JsonRpc => jsonrpc::decode(operation, id, head, body),
+            Self::Rest => rest::decode(operation, head, body),
+        }
+    }
+
+    /// What an answer says that has no success to tell.
+    pub(crate) fn failure(self, id: u64, head: &Parts, body: &[u8]) -> ClientError {
+        match self {
+            Self::JsonRpc => jsonrpc::failure(head, body, id),
+            Self::Rest => rest::failure(head, body),
+        }
+    }
+
+    /// The event in a frame of a stream, as v1.0 JSON.
+    pub(crate) fn event(self, id: u64, data: &Bytes) -> Result<Bytes, ClientError> {
+        match self {
+            Self::JsonRpc => jsonrpc::event(data, id),
+            Self::Rest => rest::event(data),
+        }
+    }
+}
