@@ -1,13 +1,11 @@
-//! The `chancery` binary: parse, log, run, say what failed.
+//! The `chancery` binary: the command line, in a runtime.
 
 mod cli;
 mod demo;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 #[tokio::main]
 async fn main() -> ExitCode {
-    cli::report(cli::Arguments::parse().run().await)
+    cli::run().await
 }

@@ -1,14 +1,25 @@
 //! The command line: one file a command.
 
+mod agent;
+mod card;
 mod demo;
+mod failure;
+mod output;
+mod send;
 mod storage;
 mod store;
+mod task;
+mod wait;
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+
+use agent::Format;
+use failure::Failure;
 
 /// Run, guard and trace calls between agents.
 #[derive(Debug, Parser)]
@@ -24,28 +35,74 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Card(card::CardCommand),
     Demo(demo::Demo),
+    Send(send::Send),
     Store(store::StoreCommand),
+    Task(task::TaskCommand),
+}
+
+/// Reads the command line, runs what it says, and tells what failed.
+pub(crate) async fn run() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let wants_json = wants_json(&arguments);
+    let (format, outcome) = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => (arguments.command.format(), arguments.run().await),
+        // Help and the version are asked for; people read what is wrong as clap says it.
+        Err(error) if !error.use_stderr() || !wants_json => error.exit(),
+        Err(error) => (Format::Json, Err(Failure::usage(error.to_string()).into())),
+    };
+    report(format, outcome)
+}
+
+/// Whether programs read the answer. Asked of a command line that cannot be read any better.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let is = |argument: &OsString, known: &[&str]| known.iter().any(|known| argument == known);
+    let pairs = arguments.windows(2);
+    pairs.into_iter().any(|pair| is(&pair[0], &["-o", "--output"]) && is(&pair[1], &["json"]))
+        || arguments.iter().any(|argument| is(argument, &["-ojson", "-o=json", "--output=json"]))
+}
+
+impl Command {
+    fn format(&self) -> Format {
+        match self {
+            Self::Card(card) => card.format(),
+            Self::Send(send) => send.format(),
+            Self::Task(task) => task.format(),
+            Self::Demo(_) | Self::Store(_) => Format::Text,
+        }
+    }
 }
 
 impl Arguments {
-    pub(crate) async fn run(self) -> anyhow::Result<()> {
+    async fn run(self) -> anyhow::Result<()> {
         start_logging(&self.log)?;
+        let mut out = std::io::stdout();
         match self.command {
+            Command::Card(card) => card.run(&mut out).await,
             Command::Demo(demo) => demo.run().await,
+            Command::Send(send) => send.run(&mut out).await,
             Command::Store(store) => store.run().await,
+            Command::Task(task) => task.run(&mut out).await,
         }
     }
 }
 
 /// Says what failed, with its causes, and gives the exit code.
-pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
+fn report(format: Format, outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
+    // If nobody reads it, there is nobody to tell.
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        let _ = match format {
+            Format::Json => output::json_line(&mut std::io::stdout(), &failure.envelope()),
+            Format::Text => std::io::stderr().write_all(failure.text().as_bytes()),
+        };
+        return ExitCode::from(failure.status());
+    }
     let mut text = format!("error: {error}\n");
     for cause in error.chain().skip(1) {
         text.push_str(&format!("  Caused by: {cause}\n"));
     }
-    // If nobody reads it, there is nobody to tell.
     let _ = std::io::stderr().write_all(text.as_bytes());
     ExitCode::FAILURE
 }

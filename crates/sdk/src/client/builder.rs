@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::ProtocolBinding;
+use chancery_protocol::{ProtocolBinding, Version};
 use http::HeaderName;
 
 use super::Client;
@@ -48,6 +48,12 @@ impl ClientBuilder {
     /// Bindings to use before others, the best one first, whatever order the card has.
     pub fn prefer(mut self, bindings: impl IntoIterator<Item = ProtocolBinding>) -> Self {
         self.settings.preferred = bindings.into_iter().collect();
+        self
+    }
+
+    /// Speaks this version and no other.
+    pub fn version(mut self, version: Version) -> Self {
+        self.settings.version = Some(version);
         self
     }
 

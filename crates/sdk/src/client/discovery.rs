@@ -194,7 +194,7 @@ impl Discovery {
             (StatusCode::OK, _) => {
                 let card: AgentCard = decode_reply(&body).map_err(|error| unreadable(&error))?;
                 let fresh = Arc::new(Freshness::of(&head.headers, asked));
-                let peer = Arc::new(Peer::new(card, &settings.preferred)?);
+                let peer = Arc::new(Peer::new(card, &settings.preferred, settings.version)?);
                 Ok(Known { peer, fresh, checked: asked.answered })
             }
             (StatusCode::NOT_MODIFIED, Some(known)) => {

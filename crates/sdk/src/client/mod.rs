@@ -130,6 +130,11 @@ impl Client {
         self.ask(Request::GetTask(request), Options::default()).await
     }
 
+    /// Looks at a task as the request says.
+    pub async fn get_with(&self, request: GetTaskRequest) -> Result<Task, ClientError> {
+        self.ask(Request::GetTask(request), Options::default()).await
+    }
+
     /// Looks at a page of one's tasks.
     pub async fn list(&self, filter: ListTasksRequest) -> Result<ListTasksResponse, ClientError> {
         self.ask(Request::ListTasks(filter), Options::default()).await

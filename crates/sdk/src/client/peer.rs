@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding};
+use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding, Version};
 use http::Uri;
 
 use super::error::ClientError;
@@ -34,11 +34,18 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Takes what can be used, in the user's order, then in the card's.
-    pub(crate) fn new(card: AgentCard, preferred: &[ProtocolBinding]) -> Result<Self, ClientError> {
+    pub(crate) fn new(
+        card: AgentCard,
+        preferred: &[ProtocolBinding],
+        pinned: Option<Version>,
+    ) -> Result<Self, ClientError> {
         let mut usable = Vec::new();
         let mut offered = Vec::new();
         for interface in &card.supported_interfaces {
             match usable_interface(interface) {
+                Ok(found) if pinned.is_some_and(|pinned| pinned != found.wire.version()) => {
+                    offered.push(describe(interface, "not the version that was asked for"));
+                }
                 Ok(found) => usable.push((rank(&interface.protocol_binding, preferred), found)),
                 Err(why) => offered.push(describe(interface, why)),
             }
@@ -87,7 +94,7 @@ mod tests {
     }
 
     fn chosen(card: AgentCard, preferred: &[ProtocolBinding]) -> Vec<String> {
-        let peer = Peer::new(card, preferred).unwrap();
+        let peer = Peer::new(card, preferred, None).unwrap();
         peer.interfaces.iter().map(|interface| interface.base.clone()).collect()
     }
 
@@ -108,6 +115,14 @@ mod tests {
     }
 
     #[test]
+    fn no_other_version_is_spoken_than_the_one_asked_for() {
+        let new = || card(vec![AgentInterface::new("https://a.example", ProtocolBinding::JsonRpc)]);
+        assert!(Peer::new(new(), &[], Some(Version::V1_0)).is_ok());
+        let refused = Peer::new(new(), &[], Some(Version { major: 2, minor: 0 })).unwrap_err();
+        assert!(refused.to_string().contains("not the version that was asked for"), "{refused}");
+    }
+
+    #[test]
     fn a_card_without_anything_usable_says_what_it_has() {
         let odd = card(vec![
             AgentInterface::new("grpc.example:443", ProtocolBinding::Grpc),
@@ -115,7 +130,9 @@ mod tests {
             AgentInterface::new("a.example", ProtocolBinding::JsonRpc),
             AgentInterface::new("https://me:hush@a.example", ProtocolBinding::JsonRpc),
         ]);
-        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &[]) else { panic!("it was usable") };
+        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &[], None) else {
+            panic!("it was usable")
+        };
         assert_eq!(offered.len(), 4);
         assert!(offered[0].starts_with("GRPC 1.0 at grpc.example:443"), "{offered:?}");
         assert!(offered[1].contains("version"), "{offered:?}");

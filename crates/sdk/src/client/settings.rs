@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::ProtocolBinding;
+use chancery_protocol::{ProtocolBinding, Version};
 
 use super::credentials::Credentials;
 use super::intercept::Interceptor;
@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) event_bytes: usize,
     pub(crate) card_bytes: usize,
     pub(crate) preferred: Vec<ProtocolBinding>,
+    /// The only one to speak.
+    pub(crate) version: Option<Version>,
     pub(crate) extensions: Vec<String>,
     pub(crate) credentials: Credentials,
     pub(crate) credentials_to: Vec<String>,
@@ -49,6 +51,7 @@ impl Default for Settings {
             event_bytes: 16 << 20,
             card_bytes: 1 << 20,
             preferred: Vec::new(),
+            version: None,
             extensions: Vec::new(),
             credentials: Credentials::default(),
             credentials_to: Vec::new(),
