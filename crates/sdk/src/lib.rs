@@ -41,6 +41,9 @@ mod client;
 mod delegate;
 #[cfg(feature = "client")]
 pub mod egress;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod push;
 mod runtime;

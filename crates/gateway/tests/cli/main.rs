@@ -93,7 +93,8 @@ fn a_message_is_answered_on_every_binding() {
 fn a_question_names_the_command_that_answers_it() {
     let demo = Demo::start();
     let (agent, ran) = (demo.agent("ask"), run(&["send", &demo.agent("ask"), "hi"]));
-    let next = ran.out.lines().find_map(|line| line.strip_prefix("Next: chancery ")).expect("what to do next");
+    let next =
+        ran.out.lines().find_map(|line| line.strip_prefix("Next: chancery ")).expect("what to do next");
     let words: Vec<_> = next.split(' ').map(|word| word.trim_matches('"')).collect();
     let answered = json(&words);
     assert_eq!(answered["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{answered}");

@@ -22,6 +22,8 @@ mod discovery;
 mod endpoint;
 mod error;
 mod freshness;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzed;
 mod intercept;
 mod jsonrpc;
 mod limit;

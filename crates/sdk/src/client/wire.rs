@@ -18,6 +18,9 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
+    #[cfg(feature = "fuzzing")]
+    pub(crate) const ALL: [Self; 2] = [Self::JsonRpc, Self::Rest];
+
     /// The wire of a binding and a version, if this client speaks it; if not, why not.
     pub(crate) fn of(binding: &ProtocolBinding, version: &str) -> Result<Self, &'static str> {
         let version = Version::parse(version);

@@ -1,0 +1,88 @@
+//! Every decoder, as a function of any bytes: for the fuzzer in `fuzz/`, and for the replay of what it found.
+//!
+//! None may panic. Where more can be asked of it, more is: what was read and written again is read as the same, and
+//! how bytes are cut makes no difference. Not for users: nothing here is stable.
+
+use chancery_protocol::jsonrpc::decode_call;
+use chancery_protocol::{AgentCard, Event, Operation, decode_reply};
+use http::{Method, Request as HttpRequest, Response};
+
+use crate::binding::rest as server_rest;
+use crate::client::fuzzed as client;
+
+/// One decoder, and the name of its corpus.
+#[derive(Debug)]
+pub struct Target {
+    /// A folder in `fuzz/corpus`.
+    pub name: &'static str,
+    /// Tries it on some bytes; panics if they get the better of it.
+    pub run: fn(&[u8]),
+}
+
+macro_rules! targets {
+    ($($name:ident),* $(,)?) => {
+        /// All of them.
+        pub const TARGETS: &[Target] = &[$(Target { name: stringify!($name), run: $name }),*];
+    };
+}
+
+targets!(jsonrpc_request, rest_request, answer, sse, event, card);
+
+/// A body posted to the JSON-RPC binding.
+pub fn jsonrpc_request(bytes: &[u8]) {
+    let (id, Ok(request)) = decode_call(bytes) else { return };
+    let mut params = Vec::new();
+    request.write_json(&mut params).expect("what was read can be written");
+    let again = chancery_protocol::Request::decode(request.operation(), &params);
+    let again = again.expect("what was written can be read");
+    assert_eq!(format!("{request:?}"), format!("{again:?}"));
+    assert!(!id.as_str().is_empty());
+}
+
+/// A request line of HTTP+JSON and a body: the verb, a space, the path with its query, a line feed, the body.
+pub fn rest_request(bytes: &[u8]) {
+    let line_end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let (line, body) = bytes.split_at(line_end);
+    let Ok(line) = std::str::from_utf8(line) else { return };
+    let (verb, uri) = line.split_once(' ').unwrap_or(("GET", line));
+    let (Ok(method), Ok(uri)) = (Method::from_bytes(verb.as_bytes()), uri.parse::<http::Uri>()) else {
+        return;
+    };
+    let Ok(request) = HttpRequest::builder().method(method).uri(uri).body(()) else { return };
+    let (head, ()) = request.into_parts();
+    let Ok(target) = server_rest::find(&head.method, head.uri.path()) else { return };
+    let _ = server_rest::decode(&target.route, &head, body.strip_prefix(b"\n").unwrap_or(body));
+}
+
+/// An answer to any of our own calls, on any wire: the first byte says which, the rest is the body.
+pub fn answer(bytes: &[u8]) {
+    let Some((first, body)) = bytes.split_first() else { return };
+    let operations = chancery_protocol::OPERATIONS.each_ref().map(|row| row.operation);
+    let operation: Operation = operations[usize::from(*first) % operations.len()];
+    let success = Response::builder().header("content-type", "application/json").body(());
+    let Ok(success) = success else { return };
+    client::answer(operation, &success.into_parts().0, body);
+}
+
+/// A stream of server-sent events.
+pub fn sse(bytes: &[u8]) {
+    client::sse(bytes);
+}
+
+/// One event of a stream in v1.0.
+pub fn event(bytes: &[u8]) {
+    let event = Event::received(1, bytes::Bytes::copy_from_slice(bytes));
+    assert!(std::str::from_utf8(bytes).is_err() || !event.json.contains(&b'\n'));
+    let Ok(payload) = event.payload() else { return };
+    let written = serde_json::to_vec(&payload).expect("what was read can be written");
+    let again = Event::received(1, written.into()).payload().expect("what was written can be read");
+    assert_eq!(payload, again);
+}
+
+/// The card of an agent.
+pub fn card(bytes: &[u8]) {
+    let Ok(card) = decode_reply::<AgentCard>(bytes) else { return };
+    let written = serde_json::to_vec(&card).expect("what was read can be written");
+    let again: AgentCard = decode_reply(&written).expect("what was written can be read");
+    assert_eq!(card, again);
+}
