@@ -21,6 +21,9 @@ const APPLICATION_ID: i64 = 0x4368_616E;
 
 /// Kept low, since there are several connections. The operating system caches the file as well.
 const CACHE_KIB: i64 = 32 << 10;
+/// Lower still for those who write, at the end of the file: a commit that has moved pages about looks through
+/// the whole cache.
+const WRITING_CACHE_KIB: i64 = 2 << 10;
 const STATEMENTS: usize = 64;
 
 /// A connection, for the writer if it has a durability and else for readers.
@@ -31,7 +34,8 @@ pub(super) fn connect(path: &Path, durability: Option<Durability>) -> rusqlite::
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Otherwise it plans a statement with a bound LIMIT or range anew whenever that is bound.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    let cache = if durability.is_some() { WRITING_CACHE_KIB } else { CACHE_KIB };
+    connection.pragma_update(None, "cache_size", -cache)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // The checkpoint thread does it, so that no commit waits for it.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
