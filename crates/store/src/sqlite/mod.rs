@@ -1,10 +1,10 @@
-//! The store that outlives the process: SQLite, one thread that writes, a few that read, one for checkpoints.
+//! The store that outlives the process: SQLite, one who writes at a time, threads that read, one for checkpoints.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `options`, `lock`, `schema` | opening: the URL, one process at a time, tables and their versions |
 //! | `write` | a batch made ready on the caller's thread |
-//! | `writer/` | the thread that commits groups of them, and forgets in small steps |
+//! | `writer/` | committing groups of them, on a thread or for it, and forgetting in small steps |
 //! | `entry`, `scopes` | what it shows of the tasks that are being written to |
 //! | `load`, `list`, `readers` | reading, on threads of its own |
 //! | `place`, `sum` | the integers that things are kept under; checksums |
@@ -45,12 +45,12 @@ use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
 use entry::Entry;
 use failure::closed;
-use options::Options;
+use options::{Durability, Options};
 use queue::Queue;
 use readers::Readers;
 use threads::Threads;
 use write::{Committed, Kept, Push, Write, ready};
-use writer::{Job, Shared, find_admission};
+use writer::{Job, Lead, Shared, SharedDesk, find_admission};
 
 /// Tasks in an SQLite database.
 ///
@@ -64,6 +64,8 @@ pub struct SqliteStore {
     clock: Clock,
     shared: Shared,
     writer: Arc<Queue<Job>>,
+    /// For callers who commit themselves, if they may: where a commit waits for the disk, only the thread does.
+    desk: Option<SharedDesk>,
     /// Room in the writer's queue, in KiB.
     room: Arc<Semaphore>,
     readers: Readers,
@@ -89,6 +91,7 @@ impl SqliteStore {
             clock,
             shared,
             writer,
+            desk: (options.durability == Durability::Process).then_some(opened.desk),
             room: Arc::new(Semaphore::new(ROOM_KIB)),
             readers: opened.readers,
             threads: opened.threads,
@@ -120,9 +123,18 @@ impl SqliteStore {
         let (scope_kept, id_kept) = (scope.clone(), id.clone());
         let write =
             Write { scope: scope_kept, id: id_kept, admission, state, push, body, reply, _permit: permit };
-        self.writer.push(Job::Write(Box::new(write))).map_err(|_| closed(WHAT))?;
+        self.commit(Job::Write(Box::new(write))).await?;
         let committed = answer.await.map_err(|_| closed(WHAT))??;
         self.appended(scope, id, kept, committed).await
+    }
+
+    /// Has a batch committed, with others if there are any.
+    async fn commit(&self, job: Job) -> Result<(), StoreError> {
+        let Some(desk) = &self.desk else { return self.writer.push(job).map_err(|_| closed(WHAT)) };
+        if self.writer.promise(job).map_err(|_| closed(WHAT))? {
+            Lead { desk, queue: &self.writer }.commit().await;
+        }
+        Ok(())
     }
 
     /// Waits for room in the writer's queue.

@@ -17,21 +17,22 @@ pub(super) struct Queue<T> {
 struct Inner<T> {
     items: VecDeque<T>,
     closed: bool,
+    /// Somebody has said that they will take what is in it.
+    promised: bool,
+    /// The thread sees to it that they do.
+    watched: bool,
+    /// How often something was taken.
+    taken: u64,
 }
 
-/// What a thread finds when it looks.
-#[derive(Debug)]
-pub(super) enum Taken<T> {
-    Items(T),
-    /// Nothing came in time.
-    Nothing,
-    /// Nothing will come any more.
-    Closed,
-}
+/// How long a promise to take what is in a queue is trusted. It is kept in microseconds, unless something that
+/// never yields has the thread that is to keep it.
+const TRUST: Duration = Duration::from_millis(10);
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
-        let inner = Inner { items: VecDeque::new(), closed: false };
+        let items = VecDeque::new();
+        let inner = Inner { items, closed: false, promised: false, watched: false, taken: 0 };
         Self { inner: Mutex::new(inner), wake: Condvar::new() }
     }
 
@@ -48,40 +49,81 @@ impl<T> Queue<T> {
         Ok(())
     }
 
+    /// Pushes for somebody who is about to take it, other than the thread. Says whether that is the caller, since
+    /// nobody else is. The thread only sees to it that it is done.
+    pub(super) fn promise(&self, item: T) -> Result<bool, T> {
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err(item);
+        }
+        inner.items.push_back(item);
+        let is_first = !std::mem::replace(&mut inner.promised, true);
+        let unwatched = !inner.watched;
+        drop(inner);
+        if unwatched {
+            self.wake.notify_one();
+        }
+        Ok(is_first)
+    }
+
+    /// Keeps the promise: takes what there is, up to the first that is not wanted. That is left to the thread.
+    pub(super) fn take(&self, most: usize, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut inner = self.inner.lock();
+        let wanted = inner.items.iter().take(most).take_while(|item| is_wanted(item)).count();
+        let items = inner.items.drain(..wanted).collect();
+        inner.taken += 1;
+        inner.promised = false;
+        let is_empty = inner.items.is_empty();
+        drop(inner);
+        if !is_empty {
+            self.wake.notify_one();
+        }
+        items
+    }
+
+    /// Breaks the promise: the thread takes what there is.
+    pub(super) fn leave(&self) {
+        self.inner.lock().promised = false;
+        self.wake.notify_one();
+    }
+
     /// Waits for the next item. What was pushed before the queue was closed is still handed out.
-    pub(super) fn pop(&self, patience: Option<Duration>) -> Taken<T> {
+    pub(super) fn pop(&self) -> Option<T> {
         let mut inner = self.inner.lock();
         loop {
             if let Some(item) = inner.items.pop_front() {
-                return Taken::Items(item);
+                return Some(item);
             }
             if inner.closed {
-                return Taken::Closed;
+                return None;
             }
-            match patience {
-                None => self.wake.wait(&mut inner),
-                Some(patience) => {
-                    if self.wake.wait_for(&mut inner, patience).timed_out() && inner.items.is_empty() {
-                        return if inner.closed { Taken::Closed } else { Taken::Nothing };
-                    }
-                }
-            }
+            self.wake.wait(&mut inner);
         }
     }
 
-    /// Waits until there is something, and takes as much of it as is wanted.
-    pub(super) fn pop_many(&self, most: usize) -> Taken<Vec<T>> {
-        let first = match self.pop(None) {
-            Taken::Items(item) => item,
-            Taken::Nothing => return Taken::Nothing,
-            Taken::Closed => return Taken::Closed,
-        };
+    /// Waits until there is something that nobody else is about to take, and takes as much of it as is wanted.
+    pub(super) fn pop_many(&self, most: usize) -> Option<Vec<T>> {
         let mut inner = self.inner.lock();
-        let more = inner.items.len().min(most.saturating_sub(1));
-        let mut items = Vec::with_capacity(more + 1);
-        items.push(first);
-        items.extend(inner.items.drain(..more));
-        Taken::Items(items)
+        loop {
+            if inner.closed || !inner.promised {
+                let wanted = inner.items.len().min(most);
+                if wanted > 0 {
+                    return Some(inner.items.drain(..wanted).collect());
+                }
+                if inner.closed {
+                    return None;
+                }
+                self.wake.wait(&mut inner);
+            } else {
+                let taken = inner.taken;
+                inner.watched = true;
+                let is_late = self.wake.wait_for(&mut inner, TRUST).timed_out();
+                inner.watched = false;
+                if is_late && inner.taken == taken {
+                    inner.promised = false;
+                }
+            }
+        }
     }
 
     /// Nobody takes from it any more: drops what is in it, so that whoever waits for an answer hears of it.
@@ -96,5 +138,42 @@ impl<T> Queue<T> {
         inner.closed = true;
         drop(inner);
         self.wake.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn the_first_who_promises_takes_what_all_have_pushed() {
+        let queue = Queue::new();
+        assert_eq!((queue.promise(1), queue.promise(2), queue.push(-3)), (Ok(true), Ok(false), Ok(())));
+        assert_eq!(queue.promise(4), Ok(false));
+        assert_eq!(queue.take(9, |item| *item > 0), [1, 2]);
+        assert_eq!(queue.pop_many(9), Some(vec![-3, 4]), "what it does not want is the thread's");
+        assert_eq!(queue.promise(5), Ok(true), "the next one promises anew");
+    }
+
+    #[test]
+    fn a_promise_that_is_not_kept_is_the_threads_to_keep() {
+        let queue = Arc::new(Queue::new());
+        let thread = std::thread::spawn({
+            let queue = queue.clone();
+            move || std::iter::from_fn(|| queue.pop_many(9)).flatten().collect::<Vec<_>>()
+        });
+        // Forgotten, left, and cut short by the end.
+        assert_eq!(queue.promise(1), Ok(true));
+        while queue.inner.lock().promised {
+            std::thread::yield_now();
+        }
+        assert!(queue.promise(2).is_ok());
+        queue.leave();
+        assert!(queue.promise(3).is_ok());
+        queue.close();
+        assert_eq!(queue.promise(4), Err(4));
+        assert_eq!(thread.join().unwrap(), [1, 2, 3]);
     }
 }

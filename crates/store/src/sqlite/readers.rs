@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::failure::{closed, unavailable};
-use super::queue::{Queue, Taken};
+use super::queue::Queue;
 use crate::error::StoreError;
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Readers {
 }
 
 fn work(connection: &Connection, queue: &Queue<Job>) {
-    while let Taken::Items(job) = queue.pop(None) {
+    while let Some(job) = queue.pop() {
         // What panics here is one read; the thread is there for the others.
         if catch_unwind(AssertUnwindSafe(|| (job.run)(connection))).is_err() {
             tracing::error!("a read of the store panicked");

@@ -15,7 +15,7 @@ use super::options::Options;
 use super::queue::Queue;
 use super::readers::Readers;
 use super::schema;
-use super::writer::{Desk, Job, Shared};
+use super::writer::{Desk, Job, Shared, SharedDesk};
 use super::{Clock, SqliteStore, StoreError, StoreLimits};
 
 /// The threads that are still to be joined, in the order they have to end, and the lock that goes last.
@@ -27,6 +27,7 @@ pub(super) struct Threads {
 
 pub(super) struct Opened {
     pub(super) epoch: u64,
+    pub(super) desk: SharedDesk,
     pub(super) readers: Readers,
     pub(super) threads: Threads,
 }
@@ -62,14 +63,15 @@ pub(super) fn start(
     // While it waited for a reader, the writer would wait for it.
     for_checkpoints.busy_timeout(Duration::ZERO).map_err(failed)?;
     let (readers, mut running) = Readers::start(connections).map_err(no_thread)?;
-    let work = queue.clone();
-    let writer = Builder::new().name("store-writer".to_owned()).spawn(move || desk.run(&work));
+    let desk = Arc::new(Mutex::new(Some(desk)));
+    let (at, work) = (desk.clone(), queue.clone());
+    let writer = Builder::new().name("store-writer".to_owned()).spawn(move || Desk::run(&at, &work));
     running.push(writer.map_err(no_thread)?);
     let (pace, gate) = (shared.pace.clone(), shared.gate.clone());
     let run = move || checkpoint::run(&for_checkpoints, &pace, &gate);
     running.push(Builder::new().name("store-checkpoint".to_owned()).spawn(run).map_err(no_thread)?);
     let threads = Threads { running: Mutex::new(running), lock: Mutex::new(Some(lock)) };
-    Ok(Opened { epoch, readers, threads })
+    Ok(Opened { epoch, desk, readers, threads })
 }
 
 impl SqliteStore {

@@ -81,6 +81,32 @@ async fn a_batch_that_nobody_waits_for_is_committed() {
     is_sound(&store).await;
 }
 
+/// The caller who is to commit for others may be kept from it by something that never yields.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_caller_whose_thread_is_taken() {
+    let folder = Folder::new("taken");
+    let store = Arc::new(open(&folder.path("a.db")));
+    create("t", TaskState::Working, 0).done(&store).await;
+    let (queued, is_queued) = tokio::sync::oneshot::channel();
+    let (release, released) = std::sync::mpsc::channel();
+    let held = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let scope = scope();
+            let mut append = pin!(draft("t").chunk("a", "1").commit(&store, &scope));
+            poll_fn(|context| Poll::Ready(append.as_mut().poll(context).is_ready())).await;
+            queued.send(()).unwrap();
+            released.recv().unwrap();
+            append.await
+        }
+    });
+    is_queued.await.unwrap();
+    assert_eq!(draft("t").chunk("a", "2").done(&store).await.number, 3);
+    release.send(()).unwrap();
+    assert_eq!(held.await.unwrap().unwrap().number, 2);
+    is_sound(&store).await;
+}
+
 /// The database has a commit a moment before the tasks at hand do. Nobody is to be in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_finds_a_key_finds_the_events_that_came_with_it() {

@@ -1,9 +1,12 @@
-//! The one thread that writes. It commits all that is queued as one transaction: a batch alone when it is idle,
-//! many together when it is not, so that load makes each of them cheaper.
+//! The one who writes. All that is queued is committed as one transaction: a batch alone when there is little to
+//! do, many together when there is much, so that load makes each of them cheaper.
+//!
+//! A thread does it, or one of the callers for all of them: see `lead`.
 
 mod counts;
 mod facts;
 mod group;
+mod lead;
 mod push;
 mod rows;
 mod upkeep;
@@ -17,7 +20,7 @@ use tokio::sync::oneshot;
 
 use super::checkpoint::Pace;
 use super::entry::Entries;
-use super::queue::{Queue, Taken};
+use super::queue::Queue;
 use super::scopes::Scopes;
 use super::write::Write;
 use crate::clock::Clock;
@@ -27,6 +30,7 @@ use crate::record::Scope;
 use counts::Counts;
 use facts::Ledger;
 
+pub(super) use lead::Lead;
 pub(super) use push::{PushChange, PushWhat};
 pub(super) use rows::find_admission;
 pub(super) use upkeep::{Compaction, Upkeep};
@@ -46,6 +50,9 @@ const GROUP: usize = 512;
 
 /// How much of the time may be forgotten by a process that is killed.
 const DATE_EVERY: Duration = Duration::from_secs(1);
+
+/// The desk, for one at a time; gone once the store is closed.
+pub(super) type SharedDesk = Arc<Mutex<Option<Desk>>>;
 
 /// Where the writer works.
 #[derive(Debug)]
@@ -114,35 +121,43 @@ impl Desk {
         })
     }
 
-    /// Works until the queue is closed and empty.
-    pub(super) fn run(mut self, queue: &Queue<Job>) {
+    /// Works until the queue is closed and empty, then lets go of the file.
+    pub(super) fn run(desk: &Mutex<Option<Self>>, queue: &Queue<Job>) {
         let _leaving = Leaving(queue);
-        while let Taken::Items(jobs) = queue.pop_many(GROUP) {
-            let mut writes = Vec::with_capacity(jobs.len());
-            let (mut upkeep, mut pushes) = (Vec::new(), Vec::new());
-            for job in jobs {
-                match job {
-                    Job::Write(write) => writes.push(*write),
-                    Job::Push(change, reply) => pushes.push((change, reply)),
-                    Job::Upkeep(step, reply) => upkeep.push((step, reply)),
-                }
+        while let Some(jobs) = queue.pop_many(GROUP) {
+            match &mut *desk.lock() {
+                Some(desk) => desk.work(jobs),
+                None => return,
             }
-            if !writes.is_empty() {
-                let ended = self.commit(writes);
-                self.hold_the_cap(ended);
-            }
-            for (change, reply) in pushes {
-                let _ = reply.send(self.change_push(&change));
-            }
-            for (step, reply) in upkeep {
-                let _ = reply.send(self.keep_up(&step));
-            }
-            self.ledger.evict(&self.entries);
         }
-        self.dated = None;
-        if let Err(error) = self.begin().and_then(|()| self.finish()) {
+        let Some(mut desk) = desk.lock().take() else { return };
+        desk.dated = None;
+        if let Err(error) = desk.begin().and_then(|()| desk.finish()) {
             tracing::warn!(cause = %error, "cannot write down the time at the end");
         }
+    }
+
+    fn work(&mut self, jobs: Vec<Job>) {
+        let mut writes = Vec::with_capacity(jobs.len());
+        let (mut upkeep, mut pushes) = (Vec::new(), Vec::new());
+        for job in jobs {
+            match job {
+                Job::Write(write) => writes.push(*write),
+                Job::Push(change, reply) => pushes.push((change, reply)),
+                Job::Upkeep(step, reply) => upkeep.push((step, reply)),
+            }
+        }
+        if !writes.is_empty() {
+            let ended = self.commit(writes);
+            self.hold_the_cap(ended);
+        }
+        for (change, reply) in pushes {
+            let _ = reply.send(self.change_push(&change));
+        }
+        for (step, reply) in upkeep {
+            let _ = reply.send(self.keep_up(&step));
+        }
+        self.ledger.evict(&self.entries);
     }
 
     fn begin(&mut self) -> rusqlite::Result<()> {

@@ -1,0 +1,37 @@
+//! Committing without the writer's thread. Where a commit does not wait for the disk, waking a thread and being
+//! woken by it costs more than the commit does. So the first who queues a batch commits it, with all that others
+//! have queued by the time it gets to that: as soon as the async runtime has nothing else to do.
+
+use parking_lot::Mutex;
+
+use super::{Desk, GROUP, Job, Leaving};
+use crate::sqlite::queue::Queue;
+
+/// The promise to commit what is queued. Broken, it is the thread's to keep.
+pub(in crate::sqlite) struct Lead<'a> {
+    pub(in crate::sqlite) desk: &'a Mutex<Option<Desk>>,
+    pub(in crate::sqlite) queue: &'a Queue<Job>,
+}
+
+impl Lead<'_> {
+    pub(in crate::sqlite) async fn commit(self) {
+        // Whoever is ready now gets to queue as well.
+        tokio::task::yield_now().await;
+        // Waiting is for the thread: for another who writes, or while the log is being cut.
+        let Some(mut desk) = self.desk.try_lock() else { return };
+        let Some(desk) = desk.as_mut().filter(|desk| !desk.gate.is_locked()) else { return };
+        let jobs = self.queue.take(GROUP, |job| matches!(job, Job::Write(_)));
+        if !jobs.is_empty() {
+            let leaving = Leaving(self.queue);
+            desk.work(jobs);
+            std::mem::forget(leaving);
+        }
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.queue.leave();
+    }
+}
