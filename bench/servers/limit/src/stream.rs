@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::clock::Stamp;
 use crate::log::Log;
@@ -43,7 +43,8 @@ pub(crate) struct Events {
     plan: Plan,
     /// 0 is the task, 1 to N the chunks, N + 1 the end.
     next: u32,
-    ticks: Option<Pin<Box<Interval>>>,
+    /// The pause after the last event, as the agents of the others take it: not shorter because it began late.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 // === impl Plan ===
@@ -68,12 +69,8 @@ impl Events {
         journal: Journal,
         plan: Plan,
     ) -> Self {
-        let ticks = (!plan.pause.is_zero()).then(|| {
-            let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + plan.pause, plan.pause);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            Box::pin(ticks)
-        });
-        Self { request_id: request_id.to_owned(), ids, message, journal, held: None, plan, next: 0, ticks }
+        let pause = (!plan.pause.is_zero()).then(|| Box::pin(sleep(plan.pause)));
+        Self { request_id: request_id.to_owned(), ids, message, journal, held: None, plan, next: 0, pause }
     }
 
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -87,10 +84,11 @@ impl Events {
             return Poll::Ready(None);
         }
         // The first chunk follows the task at once; the pause is between chunks.
-        if (2..=self.plan.chunks).contains(&self.next)
-            && let Some(ticks) = &mut self.ticks
-        {
-            ready!(ticks.poll_tick(context));
+        if let Some(pause) = &mut self.pause {
+            if (2..=self.plan.chunks).contains(&self.next) {
+                ready!(pause.as_mut().poll(context));
+            }
+            pause.as_mut().reset(Instant::now() + self.plan.pause);
         }
         let event = self.event();
         self.next += 1;
