@@ -50,6 +50,7 @@ mod runtime;
 #[cfg(feature = "server")]
 mod server;
 mod spec;
+mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod turn;
@@ -64,10 +65,11 @@ pub use chancery_protocol::{
 pub use chancery_store as store;
 #[cfg(feature = "client")]
 pub use client::*;
-pub use runtime::{Emit, Notifier, Runtime};
+pub use runtime::{Emit, Runtime};
 #[cfg(feature = "server")]
 pub use server::*;
 pub use spec::{AgentSpec, is_agent_name};
+pub use tasks::Notifier;
 pub use turn::{ArtifactWriter, Turn, TurnOver};
 pub use usage::{USAGE_EXTENSION, Usage};
 

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chancery_protocol::{BoxFuture, Error, ErrorCode, KeptTask, Message, TaskState};
 use chancery_store::{Appended, Batch, Scope, StoreError};
@@ -18,12 +18,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::Core;
-use super::failure::{conclude_failure, conclude_panic, from_store, task_is_over};
-use super::live::Live;
-use super::queue::TurnEnd;
+use super::Live;
+use super::failure::{conclude_failure, conclude_panic};
 use super::sink::{FULL_BATCH, Sink};
 use crate::agent::{AgentFuture, Failure, Outcome};
 use crate::alarm::Alarm;
+use crate::tasks::{TurnEnd, from_store, task_is_over};
 
 /// A turn that is being run.
 pub(super) struct Drive {
@@ -43,10 +43,6 @@ pub(super) struct Drive {
     pub(super) shows_beginning: bool,
     pub(super) first: FirstPoll,
 }
-
-/// How long events wait before the store is asked again, at first and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What came of a turn.
 #[derive(Debug)]
@@ -95,10 +91,6 @@ struct Canceled {
     wait: Pin<Box<WaitForCancellationFutureOwned>>,
     registered: Option<Waker>,
 }
-
-/// Polls something inside the request that started it. A request that goes away does not end it: what is left
-/// is run on its own. So a turn goes on when its client is gone, and nothing stops between two commits.
-pub(super) struct Unstoppable<T: Send + 'static>(Option<BoxFuture<'static, T>>);
 
 // === impl Drive ===
 
@@ -205,23 +197,12 @@ impl Drive {
         Ok(appended.task)
     }
 
-    /// Commits a batch. What belongs to a task that exists waits for a store that cannot take it now: it has been
-    /// promised. What would begin a task is refused.
+    /// Commits a batch. What belongs to a task that exists has been promised; what would begin one has not.
     async fn append(&mut self, batch: Batch) -> Result<Appended, StoreError> {
-        let (core, id) = (&self.core, self.sink.task_id());
-        if !self.committed || !core.store.can_be_unavailable() {
-            return core.append(&self.scope, id, batch).await;
-        }
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match core.append(&self.scope, id, batch.clone()).await {
-                Err(error @ StoreError::Unavailable { .. }) => {
-                    tracing::warn!(task.id = %id, %error, "events of task {id} wait for the store");
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-                outcome => return outcome,
-            }
+        let (tasks, id) = (&self.core.tasks, self.sink.task_id());
+        match self.committed {
+            true => tasks.append_promised(&self.scope, id, batch).await,
+            false => tasks.append(&self.scope, id, batch).await,
         }
     }
 
@@ -252,7 +233,7 @@ impl Drive {
     /// Lets others know of the task.
     fn enter(&mut self) -> Arc<Live> {
         let live = self.live.get_or_insert_with(|| {
-            let live = self.core.live.enter(&self.scope, self.sink.task_id());
+            let live = self.core.tasks.live.enter(&self.scope, self.sink.task_id());
             live.claim(&self.sink);
             live
         });
@@ -343,7 +324,7 @@ impl Drive {
         self.release_agent();
         self.finish(true);
         let snapshot =
-            self.core.store.snapshot(&self.scope, self.sink.task_id()).await.map_err(from_store)?;
+            self.core.tasks.store.snapshot(&self.scope, self.sink.task_id()).await.map_err(from_store)?;
         Ok(Done::Task(snapshot.task))
     }
 
@@ -404,38 +385,5 @@ impl Stop {
         }
         let alarm = self.deadline.get_or_insert_with(|| Alarm::at(deadline.into()));
         alarm.poll(context).map(|()| Step::DeadlinePassed)
-    }
-}
-
-// === impl Unstoppable ===
-
-impl<T: Send + 'static> Unstoppable<T> {
-    pub(super) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self(Some(Box::pin(future)))
-    }
-}
-
-impl<T: Send + 'static> Future for Unstoppable<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(future) = &mut self.0 else { return Poll::Pending };
-        let done = future.as_mut().poll(context);
-        if done.is_ready() {
-            self.0 = None;
-        }
-        done
-    }
-}
-
-impl<T: Send + 'static> Drop for Unstoppable<T> {
-    fn drop(&mut self) {
-        if let Some(rest) = self.0.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move {
-                rest.await;
-            });
-        }
     }
 }

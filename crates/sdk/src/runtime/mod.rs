@@ -1,42 +1,38 @@
 //! The runtime: an agent and a journal behind the eleven operations.
 //!
 //! Follow a message: `take` decides which task it is for and `send` how its sender waits; `drive` runs the turn
-//! and commits what the agent put into its `sink`; `live` shows committed events to every `subscription`. Beside
-//! that way: `push` keeps who else is to be told, `recover` ends what an earlier process left behind.
+//! and commits what the agent put into its `sink` to [`crate::tasks`], which shows it to everyone who watches. Beside
+//! that way: `recover` ends what an earlier process left behind.
 
 mod drive;
 mod failure;
-mod live;
-mod push;
 mod queue;
 mod recover;
 mod send;
 mod sink;
-mod subscription;
 mod take;
 
 use std::sync::Arc;
 
 use chancery_protocol::{
-    AgentCard, Artifacts, Call, CallContext, CancelTaskRequest, DEFAULT_PAGE_SIZE, Endpoint, Error,
-    ErrorCode, EventStream, GetExtendedAgentCardRequest, GetTaskRequest, KeptTask,
-    ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
-    Principal, PushNotificationConfigRequest, RequestLimits, SendMessageRequest, SendMessageResponse,
-    SubscribeToTaskRequest, TaskId, TaskPage, TaskPushNotificationConfig, TaskState, TaskStatus,
-    TaskStatusUpdateEvent, TaskView,
+    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, EventStream,
+    GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse, ListTasksRequest, Principal, PushNotificationConfigRequest,
+    SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId, TaskPage,
+    TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
 };
-use chancery_store::{Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
+use chancery_store::{Batch, Scope, Store, StoreError};
 
 use crate::spec::AgentSpec;
-use drive::Unstoppable;
-use failure::from_store;
-use live::LiveTasks;
-use subscription::Subscription;
+use crate::tasks::{Notifier, Tasks, Unstoppable, from_store, task_is_over, view};
+use queue::Work;
 
 pub(crate) use failure::contained;
-pub use push::Notifier;
 pub use sink::Emit;
 pub(crate) use sink::Sink;
+
+/// A task that somebody works on or watches.
+type Live = crate::tasks::Live<Work>;
 
 /// Runs one agent. Implements [`Endpoint`], so it can be mounted, nested and called like any other.
 #[derive(Clone, Debug)]
@@ -46,11 +42,7 @@ pub struct Runtime(Arc<Core>);
 struct Core {
     spec: AgentSpec,
     card: Arc<AgentCard>,
-    store: Arc<Store>,
-    live: LiveTasks,
-    limits: RequestLimits,
-    /// None if nobody posts notifications.
-    notifier: Option<Arc<dyn Notifier>>,
+    tasks: Tasks<Work>,
 }
 
 impl Runtime {
@@ -66,8 +58,9 @@ impl Runtime {
         store: Arc<Store>,
         notifier: Option<Arc<dyn Notifier>>,
     ) -> Self {
-        let (live, limits) = (LiveTasks::default(), RequestLimits::default());
-        Self(Arc::new(Core { spec, card, store, live, limits, notifier }))
+        let notifier = notifier.filter(|_| spec.push_notifications);
+        let tasks = Tasks::new(spec.name.clone(), store, notifier);
+        Self(Arc::new(Core { spec, card, tasks }))
     }
 
     /// Ends the tasks of this agent that were being worked on when an earlier process ended, as FAILED with a
@@ -83,7 +76,7 @@ impl Runtime {
 
     /// How many turns are running, not counting those that have not waited for anything yet.
     pub fn running_turns(&self) -> usize {
-        self.0.live.running()
+        self.0.tasks.live.count(|work| work.running.is_some())
     }
 }
 
@@ -116,14 +109,14 @@ impl Endpoint for Runtime {
     async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
         self.0.check(&call.context)?;
         call.request.validate()?;
-        let task = self.0.snapshot(&self.0.scope(&call.context), &call.request.id).await?.task;
+        let scope = self.0.scope(&call.context);
+        let task = self.0.tasks.snapshot(&scope, &call.request.id).await?.task;
         Ok(view(task, call.request.history_length))
     }
 
     async fn list_tasks(&self, call: Call<ListTasksRequest>) -> Result<TaskPage, Error> {
         self.0.check(&call.context)?;
-        call.request.validate()?;
-        self.0.list(&call).await
+        self.0.tasks.list(&call).await
     }
 
     async fn cancel_task(&self, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
@@ -136,32 +129,36 @@ impl Endpoint for Runtime {
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
         self.0.check(&call.context)?;
         self.0.check_streaming()?;
-        self.0.subscribe(&call).await
+        Ok(self.0.tasks.subscribe(&call).await?.2)
     }
 
     async fn create_push_config(
         &self,
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.0.create_push_config(call).await
+        self.0.check(&call.context)?;
+        self.0.tasks.create_push_config(call).await
     }
 
     async fn get_push_config(
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.0.get_push_config(call).await
+        self.0.check(&call.context)?;
+        self.0.tasks.get_push_config(call).await
     }
 
     async fn list_push_configs(
         &self,
         call: Call<ListTaskPushNotificationConfigsRequest>,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
-        self.0.list_push_configs(call).await
+        self.0.check(&call.context)?;
+        self.0.tasks.list_push_configs(call).await
     }
 
     async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
-        self.0.delete_push_config(call).await
+        self.0.check(&call.context)?;
+        self.0.tasks.delete_push_config(call).await
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
@@ -181,11 +178,7 @@ impl Endpoint for Runtime {
 impl Core {
     /// Whose tasks a call may see.
     fn scope(&self, context: &CallContext) -> Scope {
-        self.scope_of(&context.principal)
-    }
-
-    fn scope_of(&self, principal: &Principal) -> Scope {
-        Scope { realm: principal.realm.clone(), owner: principal.id.clone(), agent: self.spec.name.clone() }
+        self.tasks.scope(&context.principal)
     }
 
     /// Extensions that the agent requires must be activated by every call.
@@ -210,64 +203,32 @@ impl Core {
         Err(Error::with_message(ErrorCode::UnsupportedOperation, "This agent does not stream"))
     }
 
-    async fn snapshot(&self, scope: &Scope, id: &TaskId) -> Result<Snapshot, Error> {
-        self.store.snapshot(scope, id).await.map_err(from_store)
-    }
-
-    async fn list(&self, call: &Call<ListTasksRequest>) -> Result<TaskPage, Error> {
-        let request = &call.request;
-        let page_size = request.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
-        let after = match request.page_token.as_str() {
-            "" => None,
-            token => Some(PageToken::parse(token).map_err(from_store)?),
-        };
-        let query = ListQuery {
-            context_id: request.context_id.clone(),
-            state: Some(request.status).filter(|state| *state != TaskState::Unspecified),
-            since: request.status_timestamp_after,
-            after,
-            limit: usize::try_from(page_size).unwrap_or_default(),
-        };
-        let page = self.store.list(&self.scope(&call.context), &query).await.map_err(from_store)?;
-        let shown = match request.include_artifacts {
-            Some(true) => Artifacts::Shown,
-            _ => Artifacts::Hidden,
-        };
-        let show = |task| TaskView { artifacts: shown, ..view(task, request.history_length) };
-        Ok(TaskPage {
-            tasks: page.tasks.into_iter().map(show).collect(),
-            next_page_token: page.next.map(|token| token.to_string()).unwrap_or_default(),
-            page_size,
-            total_size: i32::try_from(page.total).unwrap_or(i32::MAX),
-        })
-    }
-
     /// Ends a task as canceled, then stops whoever works on it. The status is committed here and not by the
     /// turn, so that a turn which never yields cannot hold it up.
     async fn cancel(self: Arc<Self>, scope: Scope, id: TaskId) -> Result<TaskView, Error> {
         let (scope, id) = (&scope, &id);
-        let snapshot = self.snapshot(scope, id).await?;
+        let snapshot = self.tasks.snapshot(scope, id).await?;
         let status = TaskStatusUpdateEvent {
             task_id: id.clone(),
             context_id: snapshot.task.value()?.context_id.clone().unwrap_or_else(|| "".into()),
-            status: TaskStatus::at(self.store.clock().millis(), TaskState::Canceled, None),
+            status: TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Canceled, None),
             metadata: None,
         };
         let mut batch = Batch::default();
         batch.status(status, None);
-        match self.append(scope, id, batch).await {
+        match self.tasks.append(scope, id, batch).await {
             Ok(appended) => {
-                if let Some(live) = self.live.find(scope, id) {
+                if let Some(live) = self.tasks.live.find(scope, id) {
                     live.publish(&appended.events, true);
                     if let Some(running) = &live.work.lock().running {
                         running.cancel();
                     }
-                    live.refuse_queue(|| failure::task_is_over(id));
+                    live.refuse_queue(|| task_is_over(id));
                 }
                 Ok(TaskView::whole(appended.task))
             }
             Err(StoreError::Transition { from: TaskState::Canceled, .. }) => {
-                Ok(TaskView::whole(self.snapshot(scope, id).await?.task))
+                Ok(TaskView::whole(self.tasks.snapshot(scope, id).await?.task))
             }
             Err(StoreError::Transition { from, .. }) => {
                 Err(Error::with_message(ErrorCode::TaskNotCancelable, "The task has already ended")
@@ -277,32 +238,4 @@ impl Core {
             Err(error) => Err(from_store(error)),
         }
     }
-
-    /// Without `Last-Event-ID`: the task, then what follows, and nothing of a task that has ended. With it:
-    /// exactly what follows that event, also of a task that has since ended.
-    async fn subscribe(&self, call: &Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
-        let (scope, id) = (self.scope(&call.context), &call.request.id);
-        // First the place to be woken, then the look: nothing comes between them unseen.
-        let live = self.live.enter(&scope, id);
-        let snapshot = self.snapshot(&scope, id).await?;
-        let over = snapshot.task.is_over();
-        let seen = call.context.last_event.filter(|seen| *seen <= snapshot.number);
-        if over && call.context.last_event.is_none() {
-            let text = "The task has ended; get it with GetTask";
-            return Err(
-                Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
-            );
-        }
-        live.catch_up(snapshot.number, over);
-        let store = self.store.clone();
-        Ok(match seen {
-            Some(seen) => Box::pin(Subscription::after(store, live, seen, None)),
-            None => Box::pin(Subscription::with_snapshot(store, live, &snapshot, None)?),
-        })
-    }
-}
-
-fn view(task: KeptTask, history_length: Option<i32>) -> TaskView {
-    let history_length = history_length.and_then(|length| usize::try_from(length).ok());
-    TaskView { history_length, ..TaskView::whole(task) }
 }

@@ -1,11 +1,16 @@
-//! A message that starts a turn, now or when the turn before it has ended.
+//! A message that starts a turn, now or when the turn before it has ended, and who works on its task meanwhile.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use chancery_protocol::{CallContext, Error, JsonObject, KeptTask, Message, SendMessageConfiguration};
-use chancery_store::Admission;
+use chancery_store::{Admission, Clock};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::Live;
+use super::sink::Sink;
+use crate::tasks::TurnEnd;
 
 /// What a turn is started with.
 #[derive(Debug)]
@@ -31,9 +36,17 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Answers(Vec<oneshot::Sender<Result<KeptTask, Error>>>);
 
-/// Where the streams of one turn end, if that is before the task does.
+/// Who works on a live task.
 #[derive(Debug, Default)]
-pub(super) struct TurnEnd(AtomicU64);
+pub(super) struct Work {
+    /// The turn that runs, by the token that stops it.
+    pub(super) running: Option<CancellationToken>,
+    /// Messages that wait for it to end.
+    pub(super) queue: VecDeque<Queued>,
+    /// Streams that no running turn ends: those that stayed open while the client authenticates, and those
+    /// that joined a repeated send. The next question does.
+    pub(super) streams: Vec<Arc<TurnEnd>>,
+}
 
 impl Answers {
     /// Waits, too.
@@ -55,15 +68,42 @@ impl Answers {
     }
 }
 
-impl TurnEnd {
-    /// Ends the turn's streams after this event, unless an earlier one has.
-    pub(super) fn close_after(&self, number: u64) {
-        let _ = self.0.compare_exchange(0, number, Ordering::Release, Ordering::Relaxed);
+impl Live {
+    /// Marks the task as worked on, unless somebody does already.
+    pub(super) fn claim(&self, sink: &Sink) -> bool {
+        let mut work = self.work.lock();
+        let free = work.running.is_none();
+        if free {
+            work.running = Some(sink.cancellation().clone());
+        }
+        free
     }
 
-    /// Whether this event is the last that the turn's streams show.
-    pub(super) fn is_closed_after(&self, number: u64) -> bool {
-        let last = self.0.load(Ordering::Acquire);
-        last != 0 && number >= last
+    /// Hands the task from the turn that has ended to the message that waits; frees it if none does.
+    pub(super) fn next_in_queue(&self, clock: &Clock) -> Option<(Queued, Sink)> {
+        let mut work = self.work.lock();
+        let Some(queued) = work.queue.pop_front() else {
+            work.running = None;
+            return None;
+        };
+        let context_id = queued.incoming.message.context_id.clone().unwrap_or_else(|| "".into());
+        let sink = Sink::working(clock, self.task_id().clone(), context_id);
+        work.running = Some(sink.cancellation().clone());
+        Some((queued, sink))
+    }
+
+    /// Has the next question end a stream.
+    pub(super) fn end_with_question(&self, end: Arc<TurnEnd>) {
+        let mut work = self.work.lock();
+        work.streams.retain(|end| Arc::strong_count(end) > 1);
+        work.streams.push(end);
+    }
+
+    /// Refuses whatever still waits for the turn to end.
+    pub(super) fn refuse_queue(&self, error: impl Fn() -> Error) {
+        let queue = std::mem::take(&mut self.work.lock().queue);
+        for queued in queue {
+            queued.answers.send(&Err(error()));
+        }
     }
 }

@@ -5,7 +5,7 @@ use chancery_store::{Batch, StoreError, Unfinished};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::Core;
-use super::failure::from_store;
+use crate::tasks::from_store;
 
 /// How many tasks are looked at in one step, and ended at a time: one group commit takes them all.
 const STEP: usize = 256;
@@ -18,11 +18,15 @@ impl Core {
         let mut ended = 0;
         let mut last: Option<Unfinished> = None;
         loop {
-            let found =
-                self.store.unfinished(&self.spec.name, last.as_ref(), STEP).await.map_err(from_store)?;
+            let found = self
+                .tasks
+                .store
+                .unfinished(&self.spec.name, last.as_ref(), STEP)
+                .await
+                .map_err(from_store)?;
             let Some(newest) = found.last().cloned() else { return Ok(ended) };
             let orphans: Vec<_> =
-                found.iter().filter(|task| self.live.find(&task.scope, &task.task).is_none()).collect();
+                found.iter().filter(|task| self.tasks.live.find(&task.scope, &task.task).is_none()).collect();
             let outcomes: Vec<bool> = stream::iter(orphans.into_iter().map(|orphan| self.end_orphan(orphan)))
                 .buffer_unordered(STEP)
                 .try_collect()
@@ -36,12 +40,12 @@ impl Core {
     async fn end_orphan(&self, orphan: &Unfinished) -> Result<bool, StoreError> {
         let context_id = orphan.context_id.clone().unwrap_or_else(|| "".into());
         let said = Message::agent(WHY).in_task(orphan.task.clone()).in_context(context_id.clone());
-        let status = TaskStatus::at(self.store.clock().millis(), TaskState::Failed, Some(said));
+        let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Failed, Some(said));
         let update =
             TaskStatusUpdateEvent { task_id: orphan.task.clone(), context_id, status, metadata: None };
         let mut batch = Batch::default();
         batch.status(update, None);
-        match self.append(&orphan.scope, &orphan.task, batch).await {
+        match self.tasks.append(&orphan.scope, &orphan.task, batch).await {
             Ok(_) => Ok(true),
             // Somebody else was faster.
             Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => Ok(false),

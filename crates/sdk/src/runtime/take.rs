@@ -12,13 +12,13 @@ use chancery_store::{Admission, Batch, Scope, StoreError};
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
-use super::Core;
 use super::drive::{Done, Drive, FirstPoll};
-use super::failure::{contained, from_store, task_is_over};
-use super::live::Live;
-use super::queue::{Answers, Incoming, Queued, TurnEnd};
+use super::failure::contained;
+use super::queue::{Answers, Incoming, Queued};
 use super::sink::Sink;
+use super::{Core, Live};
 use crate::agent::WhileRunning;
+use crate::tasks::{TurnEnd, from_store, task_is_over};
 use crate::turn::{Facts, Turn};
 use crate::usage::USAGE_EXTENSION;
 
@@ -53,9 +53,9 @@ impl Core {
         let Call { request, context } = &*call;
         let configuration = request.configuration.as_ref();
         if configuration.is_some_and(|wanted| wanted.task_push_notification_config.is_some()) {
-            self.check_push()?;
+            self.tasks.check_push()?;
         }
-        request.validate(&self.limits)?;
+        request.validate(&self.tasks.limits)?;
         check_input_modes(&request.message, &self.spec.input_modes)?;
         if looks_up(request, context) {
             // On the heap, so that the usual message does not carry the room for this around.
@@ -76,7 +76,7 @@ impl Core {
         let Call { request, context } = *call;
         let admission = admission(&context, &request)?;
         if let Some(admission) = &admission
-            && let Some(task) = self.store.admitted(scope, admission).await.map_err(from_store)?
+            && let Some(task) = self.tasks.store.admitted(scope, admission).await.map_err(from_store)?
         {
             return Ok(Taken::Repeats(task));
         }
@@ -103,7 +103,7 @@ impl Core {
         error: Error,
     ) -> Result<TaskId, Error> {
         let Some(admission) = admission else { return Err(error) };
-        self.store.admitted(scope, admission).await.ok().flatten().ok_or(error)
+        self.tasks.store.admitted(scope, admission).await.ok().flatten().ok_or(error)
     }
 
     /// Makes a new task of a message, without committing anything yet.
@@ -118,9 +118,9 @@ impl Core {
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
         let opens = always || contained("opens_task", || self.spec.agent.opens_task(&message))?;
         let task = Task::submitted(task_id.clone(), context_id, message.clone());
-        let sink = Sink::unopened(self.store.clock(), task);
+        let sink = Sink::unopened(self.tasks.store.clock(), task);
         if let Some(config) = configuration.and_then(|wanted| wanted.task_push_notification_config.take()) {
-            sink.set_push(self.inline_push(config, &task_id)?);
+            sink.set_push(self.tasks.inline_push(config, &task_id)?);
         }
         if opens {
             sink.open();
@@ -135,11 +135,11 @@ impl Core {
         let (message, sink) = self.open(message, configuration.as_mut(), admission.is_some())?;
         let mut live = None;
         if admission.is_some() {
-            let entered = self.live.enter(scope, sink.task_id());
+            let entered = self.tasks.live.enter(scope, sink.task_id());
             entered.claim(&sink);
             let mut batch = sink.take_batch(None);
             batch.admission = admission;
-            match self.append(scope, sink.task_id(), batch).await {
+            match self.tasks.append(scope, sink.task_id(), batch).await {
                 Ok(appended) => entered.publish(&appended.events, false),
                 Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
                 Err(error) => return Err(from_store(error)),
@@ -158,15 +158,15 @@ impl Core {
         id: &TaskId,
         mut incoming: Box<Incoming>,
     ) -> Result<Taken, Error> {
-        let snapshot = self.snapshot(scope, id).await?;
+        let snapshot = self.tasks.snapshot(scope, id).await?;
         let task = snapshot.task.value()?;
         check_context(&incoming.message, &task)?;
         incoming.message.context_id = Some(context_of(&task));
         if snapshot.task.is_over() {
             return Err(task_is_over(id));
         }
-        let live = self.live.enter(scope, id);
-        let sink = Sink::working(self.store.clock(), id.clone(), context_of(&task));
+        let live = self.tasks.live.enter(scope, id);
+        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
         if !live.claim(&sink) {
             return self.enqueue(live, incoming);
         }
@@ -238,7 +238,7 @@ impl Core {
         let Incoming { message, is_new, mut configuration, metadata, context, admission } = *incoming;
         let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
-        let before = self.store.snapshot(scope, &task_id).await?;
+        let before = self.tasks.store.snapshot(scope, &task_id).await?;
         // What earlier turns consumed counts on.
         let task = before.task.value().map_err(Begin::Failed)?;
         if let Some(metadata) = &task.metadata
@@ -246,17 +246,17 @@ impl Core {
         {
             sink.add_usage(consumed);
         }
-        let status = TaskStatus::at(self.store.clock().millis(), TaskState::Working, None);
+        let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Working, None);
         let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
         let mut batch = Batch::default();
         batch.admission = admission;
         let config = configuration.as_mut().and_then(|wanted| wanted.task_push_notification_config.take());
         batch.push = match config {
-            Some(config) => Some(self.inline_push(config, &task_id).map_err(Begin::Failed)?),
+            Some(config) => Some(self.tasks.inline_push(config, &task_id).map_err(Begin::Failed)?),
             None => None,
         };
         batch.status(update, is_new.then(|| message.clone()));
-        let appended = self.append(scope, &task_id, batch).await?;
+        let appended = self.tasks.append(scope, &task_id, batch).await?;
         let referenced = self.referenced(scope, &message).await;
         let facts = self.facts(configuration, metadata, context, referenced, Some((task, before.state)));
         Ok((message, facts, appended.events))
@@ -267,7 +267,7 @@ impl Core {
     async fn referenced(&self, scope: &Scope, message: &Message) -> Vec<Arc<Task>> {
         let mut referenced = Vec::new();
         for id in &message.reference_task_ids {
-            let found = self.store.snapshot(scope, id).await;
+            let found = self.tasks.store.snapshot(scope, id).await;
             referenced.extend(found.ok().and_then(|snapshot| snapshot.task.value().ok()));
         }
         referenced
@@ -325,8 +325,8 @@ impl Core {
     /// Goes on with a task that waits for authentication.
     pub(super) async fn resume(self: Arc<Self>, principal: Principal, id: TaskId) -> Result<(), Error> {
         let (principal, id) = (&principal, &id);
-        let scope = self.scope_of(principal);
-        let snapshot = self.snapshot(&scope, id).await?;
+        let scope = self.tasks.scope(principal);
+        let snapshot = self.tasks.snapshot(&scope, id).await?;
         let task = snapshot.task.value()?;
         let last_said = task.history.iter().rev().find(|said| said.role == Role::User);
         let (TaskState::AuthRequired, Some(message)) = (snapshot.task.state(), last_said) else {
@@ -343,8 +343,8 @@ impl Core {
             context: CallContext::new(principal.clone(), self.spec.name.clone()),
             admission: None,
         });
-        let live = self.live.enter(&scope, id);
-        let sink = Sink::working(self.store.clock(), id.clone(), context_of(&task));
+        let live = self.tasks.live.enter(&scope, id);
+        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
         if live.claim(&sink) {
             tokio::spawn(self.begin(live, sink, incoming).await.map_err(Begin::into_error)?.run());
         }
@@ -353,7 +353,7 @@ impl Core {
 
     /// Lets the next message have its turn, if one waits.
     pub(super) fn run_next(self: Arc<Self>, live: Arc<Live>) {
-        let Some((queued, sink)) = live.next_in_queue(self.store.clock()) else { return };
+        let Some((queued, sink)) = live.next_in_queue(self.tasks.store.clock()) else { return };
         tokio::spawn(async move {
             let Queued { incoming, end, answers } = queued;
             let done = match self.begin(live, sink, incoming).await {

@@ -26,8 +26,9 @@ use tokio::net::{TcpListener, ToSocketAddrs};
 
 use crate::egress::Egress;
 use crate::push::{Deliverer, PushLimits};
-use crate::runtime::{Notifier, Runtime};
+use crate::runtime::Runtime;
 use crate::spec::AgentSpec;
+use crate::tasks::Notifier;
 use card::CardDocument;
 use service::{Authenticate, Mount, Site, StreamSlots};
 

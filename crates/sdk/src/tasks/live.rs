@@ -1,48 +1,35 @@
 //! Tasks that somebody works on or watches right now.
 //!
 //! A live task has a small ring of its newest events, so that those who keep up never touch the store; whoever
-//! lags behind the ring reads the store instead. It lives as long as a driver or a subscriber holds it.
+//! lags behind the ring reads the store instead. It lives as long as somebody who works on it, or a subscriber, holds
+//! it. What else is to be known of who works on it is `W`, which only those know who do.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-use chancery_protocol::{Error, Event, TaskId};
-use chancery_store::{Clock, Scope};
+use chancery_protocol::{Event, TaskId};
+use chancery_store::Scope;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
-
-use super::queue::{Queued, TurnEnd};
-use super::sink::Sink;
 
 /// How many of its newest events a task keeps at hand.
 const RING_EVENTS: usize = 128;
 const RING_BYTES: usize = 256 << 10;
 
-/// The live tasks of a runtime.
-#[derive(Debug, Default)]
-pub(super) struct LiveTasks(Arc<Mutex<HashMap<Key, Weak<Live>>>>);
+/// The live tasks of an agent.
+#[derive(Debug)]
+pub(crate) struct LiveTasks<W>(Arc<Table<W>>);
+
+type Table<W> = Mutex<HashMap<Key, Weak<Live<W>>>>;
 
 type Key = (Scope, TaskId);
 
 #[derive(Debug)]
-pub(super) struct Live {
+pub(crate) struct Live<W> {
     key: Key,
-    tasks: Weak<Mutex<HashMap<Key, Weak<Live>>>>,
+    tasks: Weak<Table<W>>,
     ring: Mutex<Ring>,
-    pub(super) work: Mutex<Work>,
-}
-
-/// Who works on the task.
-#[derive(Debug, Default)]
-pub(super) struct Work {
-    /// The turn that runs, by the token that stops it.
-    pub(super) running: Option<CancellationToken>,
-    /// Messages that wait for it to end.
-    pub(super) queue: VecDeque<Queued>,
-    /// Streams that no running turn ends: those that stayed open while the client authenticates, and those
-    /// that joined a repeated send. The next question does.
-    pub(super) streams: Vec<Arc<TurnEnd>>,
+    pub(crate) work: Mutex<W>,
 }
 
 #[derive(Debug, Default)]
@@ -60,14 +47,14 @@ struct Ring {
 
 /// A place in the list of those who are woken when events come.
 #[derive(Debug)]
-pub(super) struct Watcher {
-    pub(super) live: Arc<Live>,
+pub(crate) struct Watcher<W> {
+    pub(crate) live: Arc<Live<W>>,
     place: usize,
 }
 
 /// What a watcher finds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// The next events are in the buffer now.
     Events,
     /// There are more, but only the store has them.
@@ -80,9 +67,15 @@ pub(super) enum Found {
 
 // === impl LiveTasks ===
 
-impl LiveTasks {
+impl<W> Default for LiveTasks<W> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<W: Default> LiveTasks<W> {
     /// The live task, made live if it was not.
-    pub(super) fn enter(&self, scope: &Scope, id: &TaskId) -> Arc<Live> {
+    pub(crate) fn enter(&self, scope: &Scope, id: &TaskId) -> Arc<Live<W>> {
         let mut tasks = self.0.lock();
         let key = (scope.clone(), id.clone());
         if let Some(live) = tasks.get(&key).and_then(Weak::upgrade) {
@@ -99,30 +92,30 @@ impl LiveTasks {
     }
 
     /// The live task, if it is live.
-    pub(super) fn find(&self, scope: &Scope, id: &TaskId) -> Option<Arc<Live>> {
+    pub(crate) fn find(&self, scope: &Scope, id: &TaskId) -> Option<Arc<Live<W>>> {
         self.0.lock().get(&(scope.clone(), id.clone())).and_then(Weak::upgrade)
     }
 
-    /// How many turns run.
-    pub(super) fn running(&self) -> usize {
+    /// How many live tasks are worked on like this.
+    pub(crate) fn count(&self, is_so: impl Fn(&W) -> bool) -> usize {
         let tasks: Vec<_> = self.0.lock().values().filter_map(Weak::upgrade).collect();
-        tasks.iter().filter(|live| live.work.lock().running.is_some()).count()
+        tasks.iter().filter(|live| is_so(&live.work.lock())).count()
     }
 }
 
 // === impl Live ===
 
-impl Live {
-    pub(super) fn scope(&self) -> &Scope {
+impl<W> Live<W> {
+    pub(crate) fn scope(&self) -> &Scope {
         &self.key.0
     }
 
-    pub(super) fn task_id(&self) -> &TaskId {
+    pub(crate) fn task_id(&self) -> &TaskId {
         &self.key.1
     }
 
     /// Shows committed events to everyone who watches.
-    pub(super) fn publish(&self, events: &[Event], ended: bool) {
+    pub(crate) fn publish(&self, events: &[Event], ended: bool) {
         // Most tasks have one watcher, who is woken without a list.
         let (first, others): (_, Vec<Waker>) = {
             let mut ring = self.ring.lock();
@@ -135,13 +128,13 @@ impl Live {
     }
 
     /// Tells a task that was not live how far its journal has come.
-    pub(super) fn catch_up(&self, number: u64, ended: bool) {
+    pub(crate) fn catch_up(&self, number: u64, ended: bool) {
         let mut ring = self.ring.lock();
         ring.newest = ring.newest.max(number);
         ring.ended |= ended;
     }
 
-    pub(super) fn watch(self: Arc<Self>) -> Watcher {
+    pub(crate) fn watch(self: Arc<Self>) -> Watcher<W> {
         let place = {
             let mut ring = self.ring.lock();
             ring.free.pop().unwrap_or_else(|| {
@@ -151,47 +144,9 @@ impl Live {
         };
         Watcher { live: self, place }
     }
-
-    /// Marks the task as worked on, unless somebody does already.
-    pub(super) fn claim(&self, sink: &Sink) -> bool {
-        let mut work = self.work.lock();
-        let free = work.running.is_none();
-        if free {
-            work.running = Some(sink.cancellation().clone());
-        }
-        free
-    }
-
-    /// Hands the task from the turn that has ended to the message that waits; frees it if none does.
-    pub(super) fn next_in_queue(&self, clock: &Clock) -> Option<(Queued, Sink)> {
-        let mut work = self.work.lock();
-        let Some(queued) = work.queue.pop_front() else {
-            work.running = None;
-            return None;
-        };
-        let context_id = queued.incoming.message.context_id.clone().unwrap_or_else(|| "".into());
-        let sink = Sink::working(clock, self.key.1.clone(), context_id);
-        work.running = Some(sink.cancellation().clone());
-        Some((queued, sink))
-    }
-
-    /// Has the next question end a stream.
-    pub(super) fn end_with_question(&self, end: Arc<TurnEnd>) {
-        let mut work = self.work.lock();
-        work.streams.retain(|end| Arc::strong_count(end) > 1);
-        work.streams.push(end);
-    }
-
-    /// Refuses whatever still waits for the turn to end.
-    pub(super) fn refuse_queue(&self, error: impl Fn() -> Error) {
-        let queue = std::mem::take(&mut self.work.lock().queue);
-        for queued in queue {
-            queued.answers.send(&Err(error()));
-        }
-    }
 }
 
-impl Drop for Live {
+impl<W> Drop for Live<W> {
     fn drop(&mut self) {
         let Some(tasks) = self.tasks.upgrade() else { return };
         let mut tasks = tasks.lock();
@@ -226,9 +181,9 @@ impl Ring {
 
 // === impl Watcher ===
 
-impl Watcher {
+impl<W> Watcher<W> {
     /// Fetches the events after `cursor` into a buffer, or arranges to be woken.
-    pub(super) fn fetch(&self, cursor: u64, buffer: &mut VecDeque<Event>, waker: &Waker) -> Found {
+    pub(crate) fn fetch(&self, cursor: u64, buffer: &mut VecDeque<Event>, waker: &Waker) -> Found {
         let mut ring = self.live.ring.lock();
         if cursor >= ring.newest {
             if ring.ended {
@@ -248,7 +203,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl<W> Drop for Watcher<W> {
     fn drop(&mut self) {
         let mut ring = self.live.ring.lock();
         ring.watchers[self.place] = None;

@@ -1,19 +1,18 @@
 //! Push notification configurations: who may be told about a task, and where.
 //!
-//! The runtime only keeps them. Whoever posts the events is a [`Notifier`], which is woken when the journal has
+//! They are only kept here. Whoever posts the events is a [`Notifier`], which is woken when the journal has
 //! something for it and otherwise reads the journal by itself.
 
 use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Call, CallContext, Error, ErrorCode, ListTaskPushNotificationConfigsRequest,
-    ListTaskPushNotificationConfigsResponse, PushConfigId, PushNotificationConfigRequest, TaskId,
-    TaskPushNotificationConfig,
+    Call, Error, ErrorCode, ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse,
+    PushConfigId, PushNotificationConfigRequest, TaskId, TaskPushNotificationConfig,
 };
-use chancery_store::{Appended, Batch, Scope, StoreError};
+use chancery_store::StoreError;
 
-use super::Core;
+use super::Tasks;
 use super::failure::from_store;
 
 /// Posts the events of tasks to whoever registered for them.
@@ -25,25 +24,9 @@ pub trait Notifier: fmt::Debug + Send + Sync {
     fn wake(&self);
 }
 
-impl Core {
-    /// Commits a batch, and tells those who are to hear of it.
-    pub(super) async fn append(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        batch: Batch,
-    ) -> Result<Appended, StoreError> {
-        let appended = self.store.append(scope, id, batch).await?;
-        if appended.push
-            && let Some(notifier) = &self.notifier
-        {
-            notifier.wake();
-        }
-        Ok(appended)
-    }
-
+impl<W> Tasks<W> {
     /// A configuration that came with a message, ready to be committed with it.
-    pub(super) fn inline_push(
+    pub(crate) fn inline_push(
         &self,
         config: TaskPushNotificationConfig,
         task: &TaskId,
@@ -57,11 +40,12 @@ impl Core {
         }))
     }
 
-    pub(super) async fn create_push_config(
+    pub(crate) async fn create_push_config(
         &self,
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        let scope = self.push_scope(&call.context)?;
+        self.check_push()?;
+        let scope = self.scope(&call.context.principal);
         let config = call.request;
         config.validate(&self.limits)?;
         let task = config.task_id.clone().unwrap_or_else(|| "".into());
@@ -75,11 +59,12 @@ impl Core {
         Ok(Arc::unwrap_or_clone(kept))
     }
 
-    pub(super) async fn get_push_config(
+    pub(crate) async fn get_push_config(
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        let scope = self.push_scope(&call.context)?;
+        self.check_push()?;
+        let scope = self.scope(&call.context.principal);
         call.request.validate()?;
         let PushNotificationConfigRequest { task_id, id, .. } = &call.request;
         let found = self.store.push_config(&scope, task_id, id).await.map_err(from_store)?;
@@ -87,11 +72,12 @@ impl Core {
     }
 
     /// There are few enough for one page.
-    pub(super) async fn list_push_configs(
+    pub(crate) async fn list_push_configs(
         &self,
         call: Call<ListTaskPushNotificationConfigsRequest>,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
-        let scope = self.push_scope(&call.context)?;
+        self.check_push()?;
+        let scope = self.scope(&call.context.principal);
         call.request.validate()?;
         let found = self.store.push_configs(&scope, &call.request.task_id).await.map_err(from_store)?;
         Ok(ListTaskPushNotificationConfigsResponse {
@@ -101,11 +87,12 @@ impl Core {
     }
 
     /// Deleting what is not there is no mistake, as long as the task is.
-    pub(super) async fn delete_push_config(
+    pub(crate) async fn delete_push_config(
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<(), Error> {
-        let scope = self.push_scope(&call.context)?;
+        self.check_push()?;
+        let scope = self.scope(&call.context.principal);
         call.request.validate()?;
         let PushNotificationConfigRequest { task_id, id, .. } = &call.request;
         match self.store.delete_push_config(&scope, task_id, id).await {
@@ -114,18 +101,12 @@ impl Core {
         }
     }
 
-    /// Whose tasks a call may see, if this agent sends notifications at all.
-    fn push_scope(&self, context: &CallContext) -> Result<Scope, Error> {
-        self.check(context)?;
-        self.check_push()?;
-        Ok(self.scope(context))
-    }
-
-    pub(super) fn check_push(&self) -> Result<(), Error> {
-        if self.spec.push_notifications && self.notifier.is_some() {
-            return Ok(());
+    /// Refuses if nobody posts the events of this agent's tasks.
+    pub(crate) fn check_push(&self) -> Result<(), Error> {
+        match self.notifier {
+            Some(_) => Ok(()),
+            None => Err(ErrorCode::PushNotificationNotSupported.into()),
         }
-        Err(ErrorCode::PushNotificationNotSupported.into())
     }
 
     fn check_receiver(&self, config: &TaskPushNotificationConfig, field: &str) -> Result<(), Error> {

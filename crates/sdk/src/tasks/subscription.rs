@@ -3,23 +3,23 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use chancery_protocol::{BoxFuture, Error, Event, StreamResponse};
+use chancery_protocol::{BoxFuture, Error, Event, EventStream, Message, StreamResponse};
 use chancery_store::{Read, Snapshot, Store, StoreError};
 use futures_core::Stream;
 
 use super::failure::from_store;
 use super::live::{Found, Live, Watcher};
-use super::queue::TurnEnd;
 
 /// How many events one read of the store fetches for a subscriber that lags.
 const READ_AHEAD: usize = 64;
 
-pub(super) struct Subscription {
+pub(crate) struct Subscription<W> {
     store: Arc<Store>,
-    watcher: Watcher,
+    watcher: Watcher<W>,
     /// The number of the last event that was fetched.
     cursor: u64,
     fetched: VecDeque<Event>,
@@ -29,9 +29,21 @@ pub(super) struct Subscription {
     over: bool,
 }
 
-impl Subscription {
+/// Where the streams of one turn end, if that is before the task does.
+#[derive(Debug, Default)]
+pub(crate) struct TurnEnd(AtomicU64);
+
+/// A stream of one event.
+struct Once(Option<Event>);
+
+impl<W: Send + 'static> Subscription<W> {
     /// Everything after an event.
-    pub(super) fn after(store: Arc<Store>, live: Arc<Live>, cursor: u64, end: Option<Arc<TurnEnd>>) -> Self {
+    pub(crate) fn after(
+        store: Arc<Store>,
+        live: Arc<Live<W>>,
+        cursor: u64,
+        end: Option<Arc<TurnEnd>>,
+    ) -> Self {
         Self {
             store,
             watcher: live.watch(),
@@ -44,9 +56,9 @@ impl Subscription {
     }
 
     /// The task as it stands, then everything after that.
-    pub(super) fn with_snapshot(
+    pub(crate) fn with_snapshot(
         store: Arc<Store>,
-        live: Arc<Live>,
+        live: Arc<Live<W>>,
         snapshot: &Snapshot,
         end: Option<Arc<TurnEnd>>,
     ) -> Result<Self, Error> {
@@ -80,12 +92,12 @@ fn snapshot_event(snapshot: &Snapshot) -> Result<Event, Error> {
 }
 
 /// A direct answer: exactly one event.
-pub(super) fn message_event(message: chancery_protocol::Message) -> Result<Event, Error> {
+pub(crate) fn only(message: Message) -> Result<EventStream, Error> {
     let json = serde_json::to_vec(&StreamResponse::Message(message)).map_err(Error::internal)?;
-    Ok(Event { number: 0, json: json.into() })
+    Ok(Box::pin(Once(Some(Event { number: 0, json: json.into() }))))
 }
 
-impl Stream for Subscription {
+impl<W: Send + 'static> Stream for Subscription<W> {
     type Item = Result<Event, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -123,5 +135,26 @@ impl Stream for Subscription {
                 Found::Ended => this.over = true,
             }
         }
+    }
+}
+
+impl Stream for Once {
+    type Item = Result<Event, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.0.take().map(Ok))
+    }
+}
+
+impl TurnEnd {
+    /// Ends the turn's streams after this event, unless an earlier one has.
+    pub(crate) fn close_after(&self, number: u64) {
+        let _ = self.0.compare_exchange(0, number, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Whether this event is the last that the turn's streams show.
+    pub(crate) fn is_closed_after(&self, number: u64) -> bool {
+        let last = self.0.load(Ordering::Acquire);
+        last != 0 && number >= last
     }
 }
