@@ -117,9 +117,9 @@ pub(crate) fn fold_all(task: &mut Task, changes: impl IntoIterator<Item = Change
 fn fold(task: &mut Task, change: Change) {
     match change {
         Change::Created(created) => *task = *created,
-        Change::Status(update, received) => {
+        Change::Status(update, said) => {
             task.apply_status(update.status, update.metadata.as_ref());
-            task.history.extend(received.map(|message| *message));
+            task.history.extend(said);
         }
         Change::Artifact(update) => task.apply_artifact(update.artifact, update.append),
     }

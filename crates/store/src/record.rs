@@ -42,8 +42,9 @@ pub struct Batch {
 pub(crate) enum Change {
     /// The task begins.
     Created(Box<Task>),
-    /// Its status changes. The client's message that caused it, if one did, becomes history.
-    Status(TaskStatusUpdateEvent, Option<Box<Message>>),
+    /// Its status changes. What was said that no event shows becomes history: the client's message that caused it,
+    /// if one did.
+    Status(TaskStatusUpdateEvent, Vec<Message>),
     /// It has an artifact, or more of one.
     Artifact(TaskArtifactUpdateEvent),
 }
@@ -152,9 +153,9 @@ impl Batch {
         self.push(Change::Created(task.into()));
     }
 
-    /// The status changes, because of a client's message if there is one.
-    pub fn status(&mut self, update: TaskStatusUpdateEvent, received: Option<Message>) {
-        self.push(Change::Status(update, received.map(Box::new)));
+    /// The status changes, because of a client's message if there is one. What was said becomes history.
+    pub fn status(&mut self, update: TaskStatusUpdateEvent, said: impl IntoIterator<Item = Message>) {
+        self.push(Change::Status(update, said.into_iter().collect()));
     }
 
     /// There is an artifact, or more of one.
@@ -212,7 +213,7 @@ impl Batch {
     /// Whether the task begins and ends in here and nobody is to be sent its events. Nobody can have seen it in
     /// between, so it is compacted at once.
     pub(crate) fn is_whole_life(&self) -> bool {
-        self.changes.len() > 1 && self.push.is_none() && self.creates() && self.ends()
+        self.push.is_none() && self.creates() && self.ends()
     }
 
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.
@@ -268,8 +269,8 @@ impl Change {
                     task.history.iter().chain(task.status.message.as_deref()).map(message).sum::<usize>();
                 said + task.artifacts.iter().map(Artifact::weight).sum::<usize>()
             }
-            Self::Status(update, received) => {
-                update.status.message.as_deref().map_or(0, message) + received.as_deref().map_or(0, message)
+            Self::Status(update, said) => {
+                update.status.message.as_deref().into_iter().chain(said).map(message).sum::<usize>()
             }
             Self::Artifact(update) => update.artifact.weight(),
         };

@@ -93,17 +93,20 @@ fn refold(connection: &Connection, task: i64, id: &TaskId) -> rusqlite::Result<(
         let events = events_of(row)?;
         weight += row.get::<_, usize>(6)?;
         number = row.get(1)?;
-        let mut received: Vec<(usize, Message)> = match row.get_ref(4)?.as_blob_or_null()? {
+        let received: Vec<(usize, Message)> = match row.get_ref(4)?.as_blob_or_null()? {
             Some(json) => parse(json)?,
             None => Vec::new(),
         };
+        let mut received = received.into_iter().peekable();
         let mut changes = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
-            let heard = received.iter().position(|(at, _)| *at == index);
-            let heard = heard.map(|at| Box::new(received.swap_remove(at).1));
+            let mut said = Vec::new();
+            while let Some((_, message)) = received.next_if(|(at, _)| *at == index) {
+                said.push(message);
+            }
             changes.push(match event.payload().map_err(unreadable)? {
                 StreamResponse::Task(task) => Change::Created(Box::new(task)),
-                StreamResponse::StatusUpdate(update) => Change::Status(update, heard),
+                StreamResponse::StatusUpdate(update) => Change::Status(update, said),
                 StreamResponse::ArtifactUpdate(update) => Change::Artifact(update),
                 StreamResponse::Message(_) => return Err(unreadable("a message is no event of a task")),
             });

@@ -121,8 +121,8 @@ fn rank_after(change: &Change, clock: &Clock) -> Option<Rank> {
 fn received(batch: &Batch) -> Result<Option<Vec<u8>>, StoreError> {
     let mut messages: Vec<(usize, &Message)> = Vec::new();
     for (index, change) in batch.changes().iter().enumerate() {
-        if let Change::Status(_, Some(message)) = change {
-            messages.push((index, message));
+        if let Change::Status(_, said) = change {
+            messages.extend(said.iter().map(|message| (index, message)));
         }
     }
     Ok(if messages.is_empty() { None } else { Some(serde_json::to_vec(&messages)?) })

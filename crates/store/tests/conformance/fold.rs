@@ -15,18 +15,8 @@ use crate::support::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Status {
-        state: TaskState,
-        millis: i64,
-        said: Option<String>,
-        heard: Option<String>,
-        mark: Option<(u8, u8)>,
-    },
-    Artifact {
-        id: u8,
-        text: String,
-        append: bool,
-    },
+    Status { state: TaskState, millis: i64, said: Option<String>, heard: Vec<String>, mark: Option<(u8, u8)> },
+    Artifact { id: u8, text: String, append: bool },
 }
 
 pub(crate) async fn the_task_is_the_fold_of_its_events(store: Arc<Store>) {
@@ -55,7 +45,7 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let text = || "[a-zé\"\n]{0,6}";
     let status =
-        (state, 0..50_i64, option::of(text()), option::of(text()), option::of((0..3_u8, any::<u8>())))
+        (state, 0..50_i64, option::of(text()), vec(text(), 0..3), option::of((0..3_u8, any::<u8>())))
             .prop_map(|(state, millis, said, heard, mark)| Step::Status { state, millis, said, heard, mark });
     let artifact =
         (0..4_u8, text(), any::<bool>()).prop_map(|(id, text, append)| Step::Artifact { id, text, append });
@@ -104,7 +94,7 @@ fn write(batch: Draft, step: &Step, serial: usize) -> Draft {
     match step {
         Step::Status { state, millis, said, heard, mark } => {
             let message = said.as_ref().map(|text| spoken(Role::Agent, "said", serial, text));
-            let received = heard.as_ref().map(|text| spoken(Role::User, "heard", serial, text));
+            let received = heard.iter().map(|text| spoken(Role::User, "heard", serial, text));
             let status =
                 TaskStatus { state: *state, message: message.map(Box::new), timestamp: Some(at(*millis)) };
             batch.full_status(status, mark.map(metadata), received)
@@ -125,7 +115,7 @@ fn fold(mut task: Task, step: &Step, serial: usize) -> Option<Task> {
             let status =
                 TaskStatus { state: *state, message: message.map(Box::new), timestamp: Some(at(*millis)) };
             task.apply_status(status, mark.map(metadata).as_ref());
-            task.history.extend(heard.as_ref().map(|text| spoken(Role::User, "heard", serial, text)));
+            task.history.extend(heard.iter().map(|text| spoken(Role::User, "heard", serial, text)));
         }
         Step::Artifact { id, text, append } => task.apply_artifact(artifact(*id, text), *append),
     }

@@ -245,6 +245,12 @@ pub(crate) async fn a_whole_life_in_one_batch_is_compacted_at_once(store: Arc<St
     let snapshot = snapshot(&store, "t").await;
     assert_eq!((snapshot.number, snapshot.task.state()), (3, TaskState::Completed));
     assert_eq!(value(&snapshot.task).artifacts.len(), 1);
+    // One that has ended when it is first heard of is no different.
+    let appended = create("u", TaskState::Failed, 2).done(&store).await;
+    assert_eq!((appended.events.len(), appended.number, appended.task.is_over()), (0, 1, true));
+    let read = store.read(&scope(), &"u".into(), 0, 10).await.unwrap();
+    assert!(matches!(read, Read::Compacted), "{read:?}");
+    create("u", TaskState::Working, 3).refused(&store).await;
 }
 
 pub(crate) async fn the_state_value_rides_with_the_batch(store: Arc<Store>) {

@@ -91,7 +91,7 @@ impl Draft {
         mut self,
         status: TaskStatus,
         metadata: Option<JsonObject>,
-        received: Option<Message>,
+        received: impl IntoIterator<Item = Message>,
     ) -> Self {
         let update = TaskStatusUpdateEvent {
             task_id: self.id.clone(),
