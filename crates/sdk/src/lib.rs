@@ -46,6 +46,8 @@ pub mod egress;
 pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod push;
+#[cfg(feature = "client")]
+mod relay;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;
@@ -65,6 +67,8 @@ pub use chancery_protocol::{
 pub use chancery_store as store;
 #[cfg(feature = "client")]
 pub use client::*;
+#[cfg(feature = "client")]
+pub use relay::{Relay, RelayEndpoint};
 pub use runtime::{Emit, Runtime};
 #[cfg(feature = "server")]
 pub use server::*;

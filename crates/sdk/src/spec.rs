@@ -168,12 +168,7 @@ impl AgentSpec {
     #[cfg(feature = "server")]
     pub(crate) fn problems(&self) -> Vec<String> {
         let name = &self.name;
-        let mut problems = Vec::new();
-        if !is_agent_name(name) {
-            problems.push(format!(
-                "agent `{name}`: a name has 1 to 63 lower-case letters, digits and dashes and does not begin with a dash"
-            ));
-        }
+        let mut problems = Vec::from_iter(name_problem(name));
         if self.description.is_empty() {
             problems.push(format!("agent `{name}`: the description is empty"));
         }
@@ -195,6 +190,16 @@ impl AgentSpec {
         ));
         problems
     }
+}
+
+/// What is wrong with the name of an agent, if anything is.
+#[cfg(feature = "server")]
+pub(crate) fn name_problem(name: &str) -> Option<String> {
+    (!is_agent_name(name)).then(|| {
+        format!(
+            "agent `{name}`: a name has 1 to 63 lower-case letters, digits and dashes and does not begin with a dash"
+        )
+    })
 }
 
 #[cfg(feature = "server")]

@@ -55,13 +55,13 @@ use discovery::Discovery;
 use peer::Peer;
 use settings::Settings;
 use transport::Transport;
-use unary::Options;
 
 pub use builder::ClientBuilder;
 pub use credentials::{Credentials, InvalidCredentials};
 pub use error::ClientError;
 pub use intercept::Interceptor;
 pub use stream::Events;
+pub(crate) use unary::Options;
 
 /// An agent somewhere else. Cloning one is cheap, and all clones share connections and limits.
 ///
@@ -166,7 +166,7 @@ impl Client {
         &self.0.transport
     }
 
-    async fn peer(&self) -> Result<Arc<Peer>, ClientError> {
+    pub(crate) async fn peer(&self) -> Result<Arc<Peer>, ClientError> {
         self.0.discovery.peer(&self.0.transport, &self.0.settings).await
     }
 

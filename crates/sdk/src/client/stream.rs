@@ -99,7 +99,7 @@ impl Client {
         };
         // The key has to be the same if the message has to be sent again.
         let peer = self.peer().await?;
-        let may_say_again = is_safe(&peer, &request, &mut options.terms, self.settings());
+        let may_say_again = is_safe(&peer, &request, &mut options, self.settings());
         let open = self.attempts(request.clone(), options.clone(), &Streamed).await?;
         let progress = Progress::after(options.terms.last_event.unwrap_or_default());
         let deadline = options.deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));

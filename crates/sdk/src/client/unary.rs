@@ -26,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) deadline: Option<std::time::Instant>,
     /// How often the call may be made again; none for the usual.
     pub(crate) retries: Option<u32>,
+    /// Sends a message without an idempotency key, unless the caller has given one.
+    pub(crate) keyless: bool,
 }
 
 /// An answer that has begun to come.
@@ -71,7 +73,7 @@ impl Options {
             traceparent: context.traceparent,
             conditions: Vec::new(),
         };
-        Self { terms, deadline: context.deadline, retries: None }
+        Self { terms, deadline: context.deadline, retries: None, keyless: false }
     }
 }
 
@@ -96,7 +98,7 @@ impl Client {
         let until = Instant::now() + limit;
         let Ok(peer) = timeout_at(until, self.peer()).await else { return Err(late) };
         let peer = peer?;
-        let safe = is_safe(&peer, &request, &mut options.terms, self.settings());
+        let safe = is_safe(&peer, &request, &mut options, self.settings());
         let retries = options.retries.unwrap_or(self.settings().retries);
         self.transport().budget.earn();
         let (mut failed, mut at) = (0, 0);
@@ -175,13 +177,14 @@ impl Client {
 /// Whether the call may be repeated although it may have arrived. A send may be if the peer runs it only once, for
 /// which it gets a key; with a key, our agents open a task for what they would otherwise answer directly, so one
 /// that will not be repeated gets none.
-pub(crate) fn is_safe(peer: &Peer, request: &Request, terms: &mut Terms, settings: &Settings) -> bool {
+pub(crate) fn is_safe(peer: &Peer, request: &Request, options: &mut Options, settings: &Settings) -> bool {
     let most = match request {
         Request::SendMessage(_) => settings.retries,
         Request::SendStreamingMessage(_) => settings.retries.max(settings.resumes),
         other => return other.operation().is_idempotent(),
     };
-    if peer.honours_keys && most > 0 {
+    let terms = &mut options.terms;
+    if peer.honours_keys && most > 0 && !options.keyless {
         terms.idempotency_key.get_or_insert_with(|| Uuid::now_v7().to_string());
     }
     peer.honours_keys && terms.idempotency_key.is_some()

@@ -9,7 +9,6 @@ use chancery_protocol::{
     TaskStatusUpdateEvent, check_input_modes,
 };
 use chancery_store::{Admission, Batch, Scope, StoreError};
-use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
 use super::drive::{Done, Drive, FirstPoll};
@@ -18,7 +17,7 @@ use super::queue::{Answers, Incoming, Queued};
 use super::sink::Sink;
 use super::{Core, Live};
 use crate::agent::WhileRunning;
-use crate::tasks::{TurnEnd, from_store, task_is_over};
+use crate::tasks::{TurnEnd, admission, check_context, from_store, task_is_over};
 use crate::turn::{Facts, Turn};
 use crate::usage::USAGE_EXTENSION;
 
@@ -400,28 +399,6 @@ pub(super) fn looks_up(request: &SendMessageRequest, context: &CallContext) -> b
 fn context_of(task: &Task) -> ContextId {
     task.context_id.clone().unwrap_or_else(|| ContextId::from(""))
 }
-
-fn check_context(message: &Message, task: &Task) -> Result<(), Error> {
-    match &message.context_id {
-        Some(asked) if Some(asked) != task.context_id.as_ref() => {
-            Err(Error::invalid_field("message.contextId", "is not the context of the task"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// What makes a repeated send the same one: its key, and everything that was sent.
-fn admission(context: &CallContext, request: &SendMessageRequest) -> Result<Option<Admission>, Error> {
-    let Some(key) = &context.idempotency_key else { return Ok(None) };
-    if key.is_empty() || key.len() > MAX_KEY_BYTES {
-        let text = format!("must have 1 to {MAX_KEY_BYTES} bytes");
-        return Err(Error::invalid_field("Idempotency-Key", text));
-    }
-    let body = serde_json::to_vec(request).map_err(Error::internal)?;
-    Ok(Some(Admission { key: key.clone(), digest: Sha256::digest(&body).into() }))
-}
-
-const MAX_KEY_BYTES: usize = 255;
 
 /// Thirty years, for a timeout that the clock cannot count to.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use sha2::{Digest, Sha256};
 
 use super::body::Body;
+use crate::relay::Relay;
 use crate::spec::AgentSpec;
 use crate::{IDEMPOTENCY_EXTENSION, USAGE_EXTENSION};
 
@@ -31,10 +32,8 @@ pub(crate) struct CardDocument {
 
 /// The card of an agent that is mounted at a URL: every interface, capability and mode in it is really there.
 pub(crate) fn derive(spec: &AgentSpec, url: &str, jsonrpc_path: &str) -> AgentCard {
-    let jsonrpc = format!("{url}{}", jsonrpc_path.trim_end_matches('/'));
-    let mut card = AgentCard::new(&*spec.name, &*spec.description, &*spec.version)
-        .interface(AgentInterface::new(jsonrpc, ProtocolBinding::JsonRpc))
-        .interface(AgentInterface::new(url, ProtocolBinding::HttpJson));
+    let mut card = AgentCard::new(&*spec.name, &*spec.description, &*spec.version);
+    card.supported_interfaces = interfaces(url, jsonrpc_path);
     card.capabilities = AgentCapabilities {
         streaming: Some(spec.streaming),
         push_notifications: Some(spec.push_notifications),
@@ -47,6 +46,30 @@ pub(crate) fn derive(spec: &AgentSpec, url: &str, jsonrpc_path: &str) -> AgentCa
     card.default_output_modes.clone_from(&spec.output_modes);
     card.skills.clone_from(&spec.skills);
     card
+}
+
+/// The card of an agent elsewhere that is served here: what it says about itself, and of what can be done with it only
+/// what can be done here. Its signatures do not hold for that, and how to authenticate there is not how to here.
+pub(crate) fn derive_relayed(relay: &Relay, url: &str, jsonrpc_path: &str) -> AgentCard {
+    let mut card = AgentCard::clone(&relay.card);
+    card.supported_interfaces = interfaces(url, jsonrpc_path);
+    card.capabilities.streaming = Some(true);
+    card.capabilities.push_notifications = Some(relay.push_notifications);
+    card.capabilities.extended_agent_card = Some(false);
+    card.signatures.clear();
+    for skill in &mut card.skills {
+        skill.security_requirements.clear();
+    }
+    card
+}
+
+/// Every way to call an agent that is mounted at a URL.
+fn interfaces(url: &str, jsonrpc_path: &str) -> Vec<AgentInterface> {
+    let jsonrpc = format!("{url}{}", jsonrpc_path.trim_end_matches('/'));
+    vec![
+        AgentInterface::new(jsonrpc, ProtocolBinding::JsonRpc),
+        AgentInterface::new(url, ProtocolBinding::HttpJson),
+    ]
 }
 
 /// What every agent of ours understands, and what this one adds.

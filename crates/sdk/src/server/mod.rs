@@ -26,11 +26,12 @@ use tokio::net::{TcpListener, ToSocketAddrs};
 
 use crate::egress::Egress;
 use crate::push::{Deliverer, PushLimits};
+use crate::relay::Relay;
 use crate::runtime::Runtime;
-use crate::spec::AgentSpec;
+use crate::spec::{AgentSpec, name_problem};
 use crate::tasks::Notifier;
 use card::CardDocument;
-use service::{Authenticate, Mount, Site, StreamSlots};
+use service::{Authenticate, Mount, Served, Site, StreamSlots};
 
 pub use body::Body;
 pub use card::WELL_KNOWN_CARD;
@@ -52,7 +53,7 @@ pub use tls::{Tls, TlsError};
 /// # }
 /// ```
 pub struct ServerBuilder {
-    agents: Vec<(String, AgentSpec)>,
+    agents: Vec<(String, Offered)>,
     store: Option<Arc<Store>>,
     public_url: Option<String>,
     authenticate: Option<Authenticate>,
@@ -67,6 +68,13 @@ pub struct ServerBuilder {
     push_limits: PushLimits,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
+}
+
+/// What is put at a path.
+#[derive(Debug)]
+enum Offered {
+    Agent(Box<AgentSpec>),
+    Relay(Box<Relay>),
 }
 
 /// What is wrong with the way a server was put together: everything, at once.
@@ -138,7 +146,21 @@ impl ServerBuilder {
     /// Mounts an agent at a path.
     #[must_use]
     pub fn agent_at(mut self, path: impl Into<String>, agent: AgentSpec) -> Self {
-        self.agents.push((path.into(), agent));
+        self.agents.push((path.into(), Offered::Agent(Box::new(agent))));
+        self
+    }
+
+    /// Mounts an agent that is elsewhere at `/agents/{name}`.
+    #[must_use]
+    pub fn fleet_relay(self, relay: Relay) -> Self {
+        let path = format!("/agents/{}", relay.name);
+        self.relay_at(path, relay)
+    }
+
+    /// Mounts an agent that is elsewhere at a path.
+    #[must_use]
+    pub fn relay_at(mut self, path: impl Into<String>, relay: Relay) -> Self {
+        self.agents.push((path.into(), Offered::Relay(Box::new(relay))));
         self
     }
 
@@ -242,7 +264,7 @@ impl ServerBuilder {
     }
 
     /// Listens. Unless a public URL is set, the cards name the address. Tasks that an earlier process left
-    /// unfinished are ended first, as [`Runtime::recover`] says.
+    /// unfinished are ended first, as [`Runtime::recover`] says; those of agents elsewhere are followed again.
     pub async fn bind(mut self, address: impl ToSocketAddrs) -> Result<Server, ServeError> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -285,15 +307,15 @@ impl ServerBuilder {
         }
         let url = self.public_url.clone().unwrap_or_default();
         let store = self.store.clone().unwrap_or_else(|| Arc::new(Store::memory()));
-        let pushes = self.agents.iter().any(|(_, spec)| spec.push_notifications);
+        let pushes = self.agents.iter().any(|(_, offered)| offered.pushes());
         let deliverer =
             pushes.then(|| Deliverer::spawn(store.clone(), self.egress.clone(), self.push_limits));
         let mut mounts = Vec::new();
-        for (path, spec) in &self.agents {
-            match self.mount(path, spec, &url, &store, deliverer.as_ref()) {
+        for (path, offered) in &self.agents {
+            match self.mount(path, offered, &url, &store, deliverer.as_ref()) {
                 Ok(mount) => mounts.push(mount),
                 Err(error) => {
-                    problems.push(format!("agent `{}`: its card cannot be written: {error}", spec.name));
+                    problems.push(format!("agent `{}`: its card cannot be written: {error}", offered.name()));
                 }
             }
         }
@@ -316,36 +338,38 @@ impl ServerBuilder {
     fn mount(
         &self,
         path: &str,
-        spec: &AgentSpec,
+        offered: &Offered,
         url: &str,
         store: &Arc<Store>,
         deliverer: Option<&Deliverer>,
     ) -> Result<Mount, Error> {
-        let mut card = card::derive(spec, &format!("{url}{path}"), &self.jsonrpc_path);
+        let mut card = offered.card(&format!("{url}{path}"), &self.jsonrpc_path);
         card.security_schemes.clone_from(&self.security);
         card.security_requirements =
             self.security.keys().map(|name| SecurityRequirement::default().and(name.as_str(), &[])).collect();
         let card: Arc<AgentCard> = Arc::new(card);
         let bare = self.jsonrpc_path.trim_end_matches('/');
         let extensions = card.capabilities.extensions.iter().map(|extension| extension.uri.clone()).collect();
+        let notifier = deliverer.map(|deliverer| Arc::new(deliverer.clone()) as Arc<dyn Notifier>);
         Ok(Mount {
             path: path.to_owned(),
-            name: spec.name.clone(),
+            name: offered.name().clone(),
             tenant_is_realm: self.tenant_is_realm,
             card: CardDocument::new(&card)?,
-            runtime: Runtime::with_notifier(
-                spec.clone(),
-                card,
-                store.clone(),
-                deliverer.map(|deliverer| Arc::new(deliverer.clone()) as Arc<dyn Notifier>),
-            ),
+            served: match offered {
+                Offered::Agent(spec) => {
+                    let spec = AgentSpec::clone(spec);
+                    Served::Agent(Runtime::with_notifier(spec, card, store.clone(), notifier))
+                }
+                Offered::Relay(relay) => Served::Relay(relay.start(store.clone(), notifier)),
+            },
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
             extensions,
         })
     }
 
     fn problems(&self, address: Option<SocketAddr>) -> Vec<String> {
-        let mut problems: Vec<_> = self.agents.iter().flat_map(|(_, spec)| spec.problems()).collect();
+        let mut problems: Vec<_> = self.agents.iter().flat_map(|(_, offered)| offered.problems()).collect();
         if tokio::runtime::Handle::try_current().is_err() {
             problems.push("a server runs in a tokio runtime; build it in one".to_owned());
         }
@@ -387,24 +411,55 @@ impl ServerBuilder {
             problems.push(format!("two agents are mounted at `{}`", pair[0]));
         }
         // Tasks are kept by the name of their agent.
-        let mut names: Vec<_> = self.agents.iter().map(|(_, spec)| spec.name()).collect();
+        let mut names: Vec<_> = self.agents.iter().map(|(_, offered)| &**offered.name()).collect();
         names.sort_unstable();
         for pair in names.windows(2).filter(|pair| pair[0] == pair[1]) {
             problems.push(format!("two agents are called `{}`", pair[0]));
         }
         problems.extend(self.limits.problems());
-        for (path, spec) in &self.agents {
+        for (path, offered) in &self.agents {
             if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
                 problems.push(format!("the path `{path}` must begin with a slash and not end with one"));
             }
-            if spec.extended_card.is_some() && self.authenticate.is_none() && !self.anonymous_extended_card {
+            let extends = matches!(offered, Offered::Agent(spec) if spec.extended_card.is_some());
+            if extends && self.authenticate.is_none() && !self.anonymous_extended_card {
                 problems.push(format!(
                     "agent `{}` has an extended card and nobody is authenticated; add `authenticate`, or allow it with `anonymous_extended_card`",
-                    spec.name
+                    offered.name()
                 ));
             }
         }
         problems
+    }
+}
+
+impl Offered {
+    fn name(&self) -> &Arc<str> {
+        match self {
+            Self::Agent(spec) => &spec.name,
+            Self::Relay(relay) => &relay.name,
+        }
+    }
+
+    fn pushes(&self) -> bool {
+        match self {
+            Self::Agent(spec) => spec.push_notifications,
+            Self::Relay(relay) => relay.push_notifications,
+        }
+    }
+
+    fn card(&self, url: &str, jsonrpc_path: &str) -> AgentCard {
+        match self {
+            Self::Agent(spec) => card::derive(spec, url, jsonrpc_path),
+            Self::Relay(relay) => card::derive_relayed(relay, url, jsonrpc_path),
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        match self {
+            Self::Agent(spec) => spec.problems(),
+            Self::Relay(relay) => name_problem(&relay.name).into_iter().collect(),
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use super::hygiene;
 use super::limits::ServerLimits;
 use crate::binding::{head, jsonrpc, rest};
 use crate::push::Deliverer;
+use crate::relay::RelayEndpoint;
 use crate::runtime::{Runtime, contained};
 
 /// Decides who is calling, from the head of a request.
@@ -46,11 +47,17 @@ pub(crate) struct Mount {
     pub(crate) path: String,
     pub(crate) name: Arc<str>,
     pub(crate) tenant_is_realm: bool,
-    pub(crate) runtime: Runtime,
+    pub(crate) served: Served,
     pub(crate) card: CardDocument,
     /// Where JSON-RPC is posted to, below the path; without a trailing slash.
     pub(crate) jsonrpc_paths: Vec<String>,
     pub(crate) extensions: Vec<String>,
+}
+
+/// Who answers the calls to an agent.
+pub(crate) enum Served {
+    Agent(Runtime),
+    Relay(RelayEndpoint),
 }
 
 /// Bounds how many streams are open at a time.
@@ -75,18 +82,35 @@ impl Service {
     }
 
     /// The runtime of an agent of the site, by the agent's name: what
-    /// [`resume`](Runtime::resume) is called on.
+    /// [`resume`](Runtime::resume) is called on. An agent that is elsewhere has none here.
     pub fn runtime(&self, agent: &str) -> Option<Runtime> {
         let mount = self.0.mounts.iter().find(|mount| &*mount.name == agent)?;
-        Some(mount.runtime.clone())
+        match &mount.served {
+            Served::Agent(runtime) => Some(runtime.clone()),
+            Served::Relay(_) => None,
+        }
     }
 
-    /// Ends what an earlier process left unfinished, for every agent of the site, as [`Runtime::recover`] says.
-    /// Gives the number of tasks. A [`Server`](super::Server) has done this by the time it listens.
+    /// Ends what an earlier process left unfinished, for every agent of the site, as [`Runtime::recover`] says, and
+    /// goes on with what is unfinished elsewhere, as [`RelayEndpoint::recover`] says. Gives the number of tasks that
+    /// were ended. A [`Server`](super::Server) has done this by the time it listens.
     pub async fn recover(&self) -> Result<usize, Error> {
         let mut ended = 0;
         for mount in &self.0.mounts {
-            let of_agent = mount.runtime.recover().await?;
+            let of_agent = match &mount.served {
+                Served::Agent(runtime) => runtime.recover().await?,
+                Served::Relay(relay) => {
+                    let tasks = relay.recover().await?;
+                    if tasks > 0 {
+                        tracing::info!(
+                            agent = &*mount.name,
+                            tasks,
+                            "following what the last process followed"
+                        );
+                    }
+                    0
+                }
+            };
             if of_agent > 0 {
                 tracing::warn!(agent = &*mount.name, tasks = of_agent, "ended what the last process left");
             }
@@ -249,7 +273,11 @@ impl Site {
         let operation = request.operation();
         // Whoever is told to try again must not have been served already.
         let slot = self.streams.reserve(operation)?;
-        let reply = mount.runtime.call(Call { request, context }).await;
+        let call = Call { request, context };
+        let reply = match &mount.served {
+            Served::Agent(runtime) => runtime.call(call).await,
+            Served::Relay(relay) => relay.call(call).await,
+        };
         if let Err(error) = &reply
             && error.code() == ErrorCode::Internal
         {

@@ -5,6 +5,7 @@
 //! callers look at is the same for both.
 
 mod failure;
+mod incoming;
 mod live;
 mod push;
 mod subscription;
@@ -23,6 +24,7 @@ use chancery_store::{Appended, Batch, ListQuery, PageToken, Scope, Snapshot, Sto
 use futures_core::Stream as _;
 
 pub(crate) use failure::{from_store, task_is_over};
+pub(crate) use incoming::{admission, check_context};
 pub(crate) use live::{Live, LiveTasks};
 pub use push::Notifier;
 pub(crate) use subscription::{Subscription, TurnEnd, only};
@@ -46,6 +48,12 @@ pub(crate) struct Tasks<W> {
 impl<W> Tasks<W> {
     pub(crate) fn new(agent: Arc<str>, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> Self {
         Self { agent, store, live: LiveTasks::default(), limits: RequestLimits::default(), notifier }
+    }
+
+    /// Who the tasks are given to.
+    #[cfg(feature = "client")]
+    pub(crate) fn agent(&self) -> &str {
+        &self.agent
     }
 
     /// Whose tasks somebody may see.

@@ -1,0 +1,327 @@
+//! A task that goes on elsewhere, followed until it ends or waits for somebody here.
+//!
+//! It is watched if the agent can stream, and looked at now and then if not. A stream that breaks is taken up again;
+//! of what the agent then shows only what is new is written. While the agent is out of reach it is asked again, less
+//! and less often, and in the end the task counts as failed.
+
+use std::future::poll_fn;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use chancery_protocol::{
+    Error, ErrorCode, Event, GetTaskRequest, Message, Request, StreamResponse, SubscribeToTaskRequest, Task,
+    TaskState,
+};
+use chancery_store::Batch;
+use futures_core::Stream as _;
+use tokio_util::sync::CancellationToken;
+
+use super::Core;
+use super::keep::{Along, goes_on};
+use super::line::{Live, Pen};
+use super::told::{Ending, cannot_be_watched, cause_of};
+use crate::client::{ClientError, Events, Options};
+
+/// How much is written at a time.
+const FULL_BATCH: usize = 64;
+const FULL_BYTES: usize = 256 << 10;
+/// How long to wait between two looks at a task, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long an agent may take to end a stream after it has said everything.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Follows one task.
+struct Follower {
+    core: Arc<Core>,
+    live: Arc<Live>,
+    pen: Pen,
+    stop: CancellationToken,
+    options: Options,
+    /// What a client has said and the journal has not yet.
+    said: Option<Message>,
+    state: TaskState,
+    /// Whether the agent lets the task be watched.
+    watchable: bool,
+    /// When the agent last answered.
+    heard: Instant,
+    /// How often in a row nothing new has come by asking for it.
+    in_vain: u32,
+    /// How long to wait before asking again.
+    pause: Duration,
+    /// How the stream has ended, if that came together with its last events.
+    ended: Option<Result<(), ClientError>>,
+}
+
+/// Where news come from.
+enum Source {
+    Stream(Box<Events>),
+    /// It is to be watched.
+    Watch,
+    /// It is to be looked at.
+    Look,
+}
+
+/// News.
+enum Heard {
+    Events(Vec<Event>),
+    Opened(Box<Events>),
+    /// The task as it stands.
+    Task(Box<Task>),
+    /// The stream has ended as it should.
+    End,
+    Failed(ClientError),
+}
+
+/// What is to be done next.
+enum Next {
+    Go(Source),
+    /// Nothing, but to hear the stream out.
+    Over(Source),
+    Done,
+}
+
+impl Core {
+    /// Follows a task from now on: on this stream if there is one. `said` is what a client has said and no event has
+    /// shown yet.
+    pub(super) fn follow(
+        self: &Arc<Self>,
+        (live, pen): (Arc<Live>, Pen),
+        state: TaskState,
+        events: Option<Events>,
+        said: Option<Message>,
+        options: Options,
+    ) {
+        let stop = self.stop.child_token();
+        if !live.begin_to_follow(&stop) {
+            return;
+        }
+        let follower = Follower {
+            core: self.clone(),
+            live,
+            pen,
+            stop,
+            options: Options { deadline: None, retries: Some(0), ..options },
+            said,
+            state,
+            watchable: true,
+            heard: Instant::now(),
+            in_vain: 0,
+            pause: Duration::ZERO,
+            ended: None,
+        };
+        tokio::spawn(follower.run(events.map_or(Source::Watch, |events| Source::Stream(Box::new(events)))));
+    }
+
+    /// Whether the agent says that its tasks can be watched.
+    pub(super) async fn can_stream(&self) -> Result<bool, ClientError> {
+        Ok(self.client.peer().await?.card.capabilities.streaming == Some(true))
+    }
+}
+
+impl Follower {
+    async fn run(mut self, mut source: Source) {
+        let stop = self.stop.clone();
+        loop {
+            // Only listening can be broken off: what is being written is written, and shown.
+            let Some(heard) = stop.run_until_cancelled(self.hear(&mut source)).await else { break };
+            let from = mem::replace(&mut source, Source::Look);
+            match self.take(heard, from).await {
+                Next::Go(next) => source = next,
+                Next::Over(stream) => {
+                    self.live.end_following(&stop);
+                    drop(self);
+                    return hear_out(stream).await;
+                }
+                Next::Done => break,
+            }
+        }
+        self.live.end_following(&stop);
+    }
+
+    /// Waits for news.
+    async fn hear(&mut self, source: &mut Source) -> Heard {
+        let pause = mem::take(&mut self.pause);
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        if let Some(ended) = self.ended.take() {
+            return Heard::end(ended);
+        }
+        let opened = match source {
+            Source::Stream(events) => return self.listen(events).await,
+            Source::Watch => self.watch().await.map(|events| Heard::Opened(Box::new(events))),
+            Source::Look => self.look().await.map(|task| Heard::Task(Box::new(task))),
+        };
+        opened.unwrap_or_else(Heard::Failed)
+    }
+
+    /// The next events of a stream, and those that have come together with them.
+    async fn listen(&mut self, events: &mut Events) -> Heard {
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        poll_fn(|context| {
+            while taken.len() < FULL_BATCH && bytes < FULL_BYTES {
+                let ended = match Pin::new(&mut *events).poll_next(context) {
+                    Poll::Ready(Some(Ok(event))) => {
+                        bytes += event.json.len();
+                        taken.push(event);
+                        continue;
+                    }
+                    Poll::Ready(Some(Err(error))) => Err(error),
+                    Poll::Ready(None) => Ok(()),
+                    Poll::Pending if taken.is_empty() => return Poll::Pending,
+                    Poll::Pending => break,
+                };
+                if taken.is_empty() {
+                    return Poll::Ready(Heard::end(ended));
+                }
+                self.ended = Some(ended);
+                break;
+            }
+            Poll::Ready(Heard::Events(mem::take(&mut taken)))
+        })
+        .await
+    }
+
+    async fn watch(&self) -> Result<Events, ClientError> {
+        if !self.core.can_stream().await? {
+            return Err(ClientError::Peer(ErrorCode::UnsupportedOperation.into()));
+        }
+        let request = SubscribeToTaskRequest { tenant: String::new(), id: self.live.task_id().clone() };
+        self.core.client.watch(Request::SubscribeToTask(request), self.options.clone()).await
+    }
+
+    async fn look(&self) -> Result<Task, ClientError> {
+        let id = self.live.task_id().clone();
+        let request = GetTaskRequest { tenant: String::new(), id, history_length: None };
+        self.core.client.ask(Request::GetTask(request), self.options.clone()).await
+    }
+
+    /// Writes what was heard, and decides how to go on.
+    async fn take(&mut self, heard: Heard, from: Source) -> Next {
+        if !matches!(heard, Heard::Failed(_)) {
+            self.heard = Instant::now();
+        }
+        match heard {
+            Heard::Opened(events) => Next::Go(Source::Stream(events)),
+            Heard::Events(events) => {
+                self.in_vain = 0;
+                match self.write(events).await {
+                    Ok(()) if self.state.is_terminal() => Next::Over(from),
+                    Ok(()) => Next::Go(from),
+                    Err(_) => Next::Done,
+                }
+            }
+            Heard::Task(task) => {
+                match self.core.merge(&self.live, &self.pen, *task, Along::saying(self.said.take())).await {
+                    Ok(merged) => {
+                        self.state = merged.task.state();
+                        self.in_vain = if merged.is_new { 0 } else { self.in_vain + 1 };
+                        self.go_on()
+                    }
+                    Err(_) => Next::Done,
+                }
+            }
+            Heard::End => self.go_on(),
+            Heard::Failed(error) => self.failed(&error, matches!(from, Source::Look)).await,
+        }
+    }
+
+    /// How to go on with a task that is not being streamed.
+    fn go_on(&mut self) -> Next {
+        if !goes_on(self.state) {
+            return Next::Done;
+        }
+        if self.state == TaskState::AuthRequired {
+            self.pause = LONGEST_PAUSE;
+            return Next::Go(Source::Look);
+        }
+        self.pause = self.longer_pause();
+        Next::Go(if self.watchable { Source::Watch } else { Source::Look })
+    }
+
+    /// Longer with every time that it was in vain.
+    fn longer_pause(&self) -> Duration {
+        FIRST_PAUSE.saturating_mul(1 << self.in_vain.min(6)).min(LONGEST_PAUSE)
+    }
+
+    async fn failed(&mut self, error: &ClientError, looked: bool) -> Next {
+        let id = self.live.task_id();
+        if cannot_be_watched(error) && !looked {
+            self.watchable = false;
+            return Next::Go(Source::Look);
+        }
+        let ending = match Ending::of(error) {
+            // Some agents say so of a task that has ended.
+            Some(Ending::Forgotten) if !looked => return Next::Go(Source::Look),
+            None if self.heard.elapsed() >= self.core.patience => Some(Ending::OutOfReach),
+            ending => ending,
+        };
+        if let Some(ending) = ending {
+            self.core.end(&self.live, ending, &error.to_string()).await;
+            return Next::Done;
+        }
+        tracing::debug!(task.id = %id, %error, cause = cause_of(error), "task {id} cannot be followed now");
+        self.in_vain += 1;
+        self.pause = self.longer_pause();
+        Next::Go(Source::Look)
+    }
+
+    /// Writes the events of a stream, in as few steps as possible.
+    async fn write(&mut self, events: Vec<Event>) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        for event in events {
+            let payload = match event.payload() {
+                Ok(StreamResponse::Task(task)) => {
+                    self.commit(mem::take(&mut batch)).await?;
+                    let along = Along::saying(self.said.take());
+                    self.state = self.core.merge(&self.live, &self.pen, task, along).await?.task.state();
+                    continue;
+                }
+                payload => payload,
+            };
+            let id = self.live.task_id();
+            match payload {
+                Ok(StreamResponse::StatusUpdate(update)) if update.task_id == *id => {
+                    batch.status(update, self.said.take());
+                }
+                Ok(StreamResponse::ArtifactUpdate(update)) if update.task_id == *id => batch.artifact(update),
+                other => {
+                    self.commit(batch).await?;
+                    let why = other
+                        .err()
+                        .map_or_else(|| "an event of something else".to_owned(), |e| e.to_string());
+                    return Err(self.core.end(&self.live, Ending::BrokeProtocol, &why).await);
+                }
+            }
+        }
+        self.commit(batch).await
+    }
+
+    async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
+        if !batch.is_empty() {
+            self.state = self.core.commit(&self.live, batch).await?.state();
+        }
+        Ok(())
+    }
+}
+
+impl Heard {
+    fn end(ended: Result<(), ClientError>) -> Self {
+        match ended {
+            Ok(()) => Self::End,
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// Reads a stream to its end, so that its connection can be used again.
+async fn hear_out(stream: Source) {
+    if let Source::Stream(mut events) = stream {
+        let rest = async { while let Some(Ok(_)) = events.next().await {} };
+        let _ = tokio::time::timeout(GOODBYE, rest).await;
+    }
+}

@@ -1,0 +1,105 @@
+//! Who writes what an agent elsewhere does into the journal of one task.
+//!
+//! The same thing can be heard twice: on a stream that is followed, and as the answer to a message. A piece of an
+//! artifact that is written twice is there twice. So there is one pen for each live task, and only who has it writes.
+//! A follower has it for as long as it follows, and gives it up when somebody asks.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio_util::sync::CancellationToken;
+
+use crate::tasks::TurnEnd;
+
+/// A task that somebody follows or watches.
+pub(super) type Live = crate::tasks::Live<Line>;
+
+/// Who works on a live task, as far as it is done here.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    pen: Arc<Mutex<()>>,
+    /// How many wait for the pen.
+    waiting: usize,
+    /// Stops whoever follows the task.
+    follower: Option<CancellationToken>,
+    /// Streams that the next question ends.
+    streams: Vec<Arc<TurnEnd>>,
+}
+
+/// The right to write into a task's journal.
+#[derive(Debug)]
+pub(super) struct Pen {
+    _held: OwnedMutexGuard<()>,
+    /// Whether it was taken from somebody who followed the task.
+    pub(super) from_follower: bool,
+}
+
+/// Counts one who waits, until it has come to an end.
+struct Waiting<'a>(&'a Live);
+
+impl Live {
+    /// Waits for the pen. Whoever follows the task is asked to stop.
+    pub(super) async fn pen(&self) -> Pen {
+        let (pen, from_follower) = {
+            let mut line = self.work.lock();
+            line.waiting += 1;
+            let follower = line.follower.take();
+            follower.iter().for_each(CancellationToken::cancel);
+            (line.pen.clone(), follower.is_some())
+        };
+        let _waiting = Waiting(self);
+        Pen { _held: pen.lock_owned().await, from_follower }
+    }
+
+    /// The pen, if nobody has it.
+    pub(super) fn free_pen(&self) -> Option<Pen> {
+        let line = self.work.lock();
+        let held = line.pen.clone().try_lock_owned().ok()?;
+        Some(Pen { _held: held, from_follower: false })
+    }
+
+    /// Notes who follows the task from now on. Not if somebody waits for the pen, who will then see to it.
+    pub(super) fn begin_to_follow(&self, stop: &CancellationToken) -> bool {
+        let mut line = self.work.lock();
+        let may = line.waiting == 0;
+        if may {
+            line.follower = Some(stop.clone());
+        }
+        may
+    }
+
+    /// The follower has come to an end by itself.
+    pub(super) fn end_following(&self, stop: &CancellationToken) {
+        let mut line = self.work.lock();
+        // One that was asked to stop has been followed by another already.
+        if !stop.is_cancelled() {
+            line.follower = None;
+        }
+    }
+
+    /// Has the next question end a stream.
+    pub(super) fn end_with_question(&self, end: Arc<TurnEnd>) {
+        let mut line = self.work.lock();
+        line.streams.retain(|end| Arc::strong_count(end) > 1);
+        line.streams.push(end);
+    }
+
+    /// A question has been asked, by this event.
+    pub(super) fn end_streams_after(&self, number: u64) {
+        let streams = std::mem::take(&mut self.work.lock().streams);
+        streams.iter().for_each(|end| end.close_after(number));
+    }
+}
+
+impl Line {
+    /// Whether what happens to the task comes here by itself.
+    pub(super) fn is_followed(&self) -> bool {
+        self.follower.is_some()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.work.lock().waiting -= 1;
+    }
+}

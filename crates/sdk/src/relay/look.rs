@@ -1,0 +1,152 @@
+//! Looking at the tasks of an agent elsewhere, and stopping them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_protocol::{
+    Call, CancelTaskRequest, Error, ErrorCode, EventStream, GetTaskRequest, KeptTask, Request,
+    SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatusUpdateEvent, TaskView,
+};
+use chancery_store::{Batch, Scope};
+
+use super::keep::Along;
+use super::line::Live;
+use super::told::{Ending, told};
+use super::{Core, options_for};
+use crate::client::{ClientError, Options};
+use crate::tasks::{Unstoppable, view};
+
+/// How long a cancel waits for somebody who writes into its task. Then it writes no more than that it is canceled.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+impl Core {
+    /// What the journal has, if all that happens comes there by itself; the agent is asked if not.
+    pub(super) async fn get(self: &Arc<Self>, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
+        call.request.validate()?;
+        let (scope, id) = (self.scope(&call.context), &call.request.id);
+        let history_length = call.request.history_length;
+        let known = self.tasks.snapshot(&scope, id).await?.task;
+        let live = self.tasks.live.find(&scope, id);
+        if known.is_over() || live.is_some_and(|live| live.work.lock().is_followed()) {
+            return Ok(view(known, history_length));
+        }
+        drop(known);
+        let (core, id, options) = (self.clone(), id.clone(), options_for(call.context));
+        let looked = Unstoppable::new(async move { core.catch_up(&scope, &id, options).await }).await?;
+        Ok(view(looked, history_length))
+    }
+
+    /// Asks the agent how a task stands, and writes what is new. If somebody else writes, what they have written does.
+    pub(super) async fn catch_up(
+        self: &Arc<Self>,
+        scope: &Scope,
+        id: &TaskId,
+        options: Options,
+    ) -> Result<KeptTask, Error> {
+        let live = self.tasks.live.enter(scope, id);
+        let Some(pen) = live.free_pen() else { return Ok(self.tasks.snapshot(scope, id).await?.task) };
+        let request = GetTaskRequest { tenant: String::new(), id: id.clone(), history_length: None };
+        let asked = self.client.ask(Request::GetTask(request), options.clone()).await;
+        let kept = match asked {
+            Ok(task) => self.merge(&live, &pen, task, Along::default()).await.map(|merged| merged.task),
+            Err(failed) => Err(self.given_up(&live, failed).await),
+        };
+        self.leave(live, pen, options).await;
+        kept
+    }
+
+    /// A call about a task that failed. What says that the task is lost ends it.
+    pub(super) async fn given_up(&self, live: &Live, failed: ClientError) -> Error {
+        match Ending::of(&failed) {
+            Some(ending @ (Ending::Forgotten | Ending::BrokeProtocol)) => {
+                self.end(live, ending, &failed.to_string()).await
+            }
+            _ => told(failed),
+        }
+    }
+
+    /// Follows what is watched here.
+    pub(super) async fn subscribe(
+        self: &Arc<Self>,
+        call: Call<SubscribeToTaskRequest>,
+    ) -> Result<EventStream, Error> {
+        let (live, snapshot, events) = self.tasks.subscribe(&call).await?;
+        let state = snapshot.task.state();
+        drop(snapshot);
+        // Whoever has the pen sees to it that what goes on is followed.
+        if !state.is_terminal()
+            && let Some(pen) = live.free_pen()
+        {
+            self.follow((live, pen), state, None, None, options_for(call.context));
+        }
+        Ok(events)
+    }
+
+    /// Has the agent stop a task, and writes that it did.
+    pub(super) async fn cancel(self: Arc<Self>, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
+        let (scope, id) = (self.scope(&call.context), call.request.id.clone());
+        let known = self.tasks.snapshot(&scope, &id).await?.task;
+        match known.state() {
+            TaskState::Canceled => return Ok(TaskView::whole(known)),
+            state if state.is_terminal() => return Err(not_cancelable(&id, state)),
+            _ => drop(known),
+        }
+        let options = options_for(call.context);
+        let live = self.tasks.live.enter(&scope, &id);
+        let asked: Result<Task, _> =
+            self.client.ask(Request::CancelTask(call.request), options.clone()).await;
+        let task = match asked {
+            Ok(task) => self.canceled(live, task, options).await?,
+            Err(failed) if failed.code() == Some(ErrorCode::TaskNotCancelable) => {
+                // It has ended there. If nobody follows it, this is how that is heard of here.
+                let state = self.catch_up(&scope, &id, options).await?.state();
+                return Err(told(failed).about("state", state.as_str()));
+            }
+            Err(failed) => return Err(self.given_up(&live, failed).await),
+        };
+        Ok(TaskView::whole(task))
+    }
+
+    /// Writes what the agent answered to a cancel.
+    async fn canceled(
+        self: &Arc<Self>,
+        live: Arc<Live>,
+        task: Task,
+        options: Options,
+    ) -> Result<KeptTask, Error> {
+        let is_followed = live.work.lock().is_followed();
+        if is_followed && !task.status.state.is_terminal() {
+            // It will be, and the follower hears of it.
+            return Ok(self.tasks.snapshot(live.scope(), live.task_id()).await?.task);
+        }
+        let Ok(pen) = tokio::time::timeout(LONGEST_WAIT, live.pen()).await else {
+            return self.only_status(&live, task).await;
+        };
+        let merged = self.merge(&live, &pen, task, Along::default()).await;
+        self.leave(live, pen, options).await;
+        Ok(merged?.task)
+    }
+
+    /// Writes a status although somebody else writes, too. It is the same whoever writes it, unlike a piece of an
+    /// artifact, and nothing follows it.
+    async fn only_status(&self, live: &Live, task: Task) -> Result<KeptTask, Error> {
+        if !task.status.state.is_terminal() || task.id != *live.task_id() {
+            return Ok(self.tasks.snapshot(live.scope(), live.task_id()).await?.task);
+        }
+        let update = TaskStatusUpdateEvent {
+            task_id: task.id,
+            context_id: task.context_id.unwrap_or_else(|| "".into()),
+            status: task.status,
+            metadata: task.metadata,
+        };
+        let mut batch = Batch::default();
+        batch.status(update, None);
+        self.commit(live, batch).await
+    }
+}
+
+fn not_cancelable(id: &TaskId, state: TaskState) -> Error {
+    Error::with_message(ErrorCode::TaskNotCancelable, "The task has already ended")
+        .about("taskId", id.as_str())
+        .about("state", state.as_str())
+}

@@ -1,0 +1,289 @@
+//! An agent elsewhere, served as one of ours: by every binding and version that is served here, whatever it speaks
+//! itself.
+//!
+//! ```no_run
+//! use chancery_sdk::{Relay, Server};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let weather = Relay::connect("https://weather.example").await?;
+//! Server::builder().fleet_relay(weather).bind("127.0.0.1:8080").await?.run().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What the agent does is written into our own journal before anybody sees it. So its tasks can be watched and resumed
+//! here even if it cannot do that itself, they belong to who began them here, and a restart goes on where it was.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `send` | a message on its way there, and what is made of the answer |
+//! | `stream` | the same, where the answer is a stream |
+//! | `keep` | a task as it came, written into the journal |
+//! | `follow` | a task that goes on there, followed until it ends |
+//! | `line` | who writes, where the same thing could be heard twice |
+//! | `delta` | what is new in a task |
+//! | `told` | what callers are told when it goes wrong |
+//! | `look` | looking at tasks, and stopping them |
+//! | `recover` | picking up what an earlier process followed |
+
+mod delta;
+mod follow;
+mod keep;
+mod line;
+mod look;
+mod recover;
+mod send;
+mod stream;
+mod told;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_protocol::{
+    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream, GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
+    PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskPage,
+    TaskPushNotificationConfig, TaskView,
+};
+use chancery_store::{Scope, Store};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::client::{Client, ClientError, Options};
+use crate::tasks::{Notifier, Tasks, Unstoppable};
+use line::Line;
+
+/// An agent elsewhere, and how it is to be served here.
+#[derive(Clone)]
+pub struct Relay {
+    pub(crate) name: Arc<str>,
+    pub(crate) client: Client,
+    pub(crate) card: Arc<AgentCard>,
+    pub(crate) push_notifications: bool,
+    blocking_timeout: Duration,
+    patience: Duration,
+}
+
+/// Relays the calls to one agent elsewhere. Implements [`Endpoint`], so it can be mounted, nested and called like any
+/// other. It follows tasks for as long as a clone of it is there.
+#[derive(Clone)]
+pub struct RelayEndpoint {
+    core: Arc<Core>,
+    _stop: Arc<DropGuard>,
+}
+
+struct Core {
+    client: Client,
+    tasks: Tasks<Line>,
+    blocking_timeout: Duration,
+    patience: Duration,
+    stop: CancellationToken,
+}
+
+/// How many streams from one agent are open at a time, and how many calls to it are under way, unless its client says
+/// otherwise. What finds no place for a stream is looked at now and then instead.
+const STREAMS: usize = 4096;
+const CALLS: usize = 1024;
+
+// === impl Relay ===
+
+impl Relay {
+    /// Finds the agent at this URL, or whose card is at this URL. It is served under the name on its card, as far as
+    /// that can be the name of an agent here.
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self, ClientError> {
+        let client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS).connect(url).await?;
+        let name = name_of(&*client.card().await?);
+        Self::new(client, name).await
+    }
+
+    /// Serves the agent that this client calls, under this name: lower-case letters, digits and dashes. What the
+    /// client is told to send along, such as credentials, is ours; nothing of that kind is taken from callers.
+    pub async fn new(client: Client, name: impl Into<String>) -> Result<Self, ClientError> {
+        let card = client.card().await?;
+        Ok(Self {
+            name: name.into().into(),
+            client,
+            card,
+            push_notifications: true,
+            blocking_timeout: Duration::from_secs(10 * 60),
+            patience: Duration::from_secs(10 * 60),
+        })
+    }
+
+    /// Another name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into().into();
+        self
+    }
+
+    /// Whether the events of its tasks are posted to those who ask for it. They are unless said otherwise, whether
+    /// the agent itself can do that or not: it is done from here.
+    #[must_use]
+    pub fn push_notifications(mut self, push_notifications: bool) -> Self {
+        self.push_notifications = push_notifications;
+        self
+    }
+
+    /// How long a send may wait for its outcome; ten minutes unless said otherwise.
+    #[must_use]
+    pub fn blocking_timeout(mut self, timeout: Duration) -> Self {
+        self.blocking_timeout = timeout;
+        self
+    }
+
+    /// For how long the agent may be out of reach before the tasks that it works on count as failed; ten minutes
+    /// unless said otherwise.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Begins to relay, on a journal, with somebody who posts events to whoever registers for them. A
+    /// [`Server`](crate::Server) does this for the relays that are mounted.
+    pub fn start(&self, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> RelayEndpoint {
+        let stop = CancellationToken::new();
+        let notifier = notifier.filter(|_| self.push_notifications);
+        let core = Core {
+            client: self.client.clone(),
+            tasks: Tasks::new(self.name.clone(), store, notifier),
+            blocking_timeout: self.blocking_timeout,
+            patience: self.patience,
+            stop: stop.clone(),
+        };
+        RelayEndpoint { core: Arc::new(core), _stop: Arc::new(stop.drop_guard()) }
+    }
+}
+
+/// The name on a card as the name of an agent here.
+fn name_of(card: &AgentCard) -> String {
+    let plain =
+        card.name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    let plain: String = plain.take(63).collect();
+    let words: Vec<_> = plain.split('-').filter(|word| !word.is_empty()).collect();
+    if words.is_empty() { "agent".to_owned() } else { words.join("-") }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay")
+            .field("name", &self.name)
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl RelayEndpoint ===
+
+impl RelayEndpoint {
+    /// Goes on with the tasks that the agent was working on when an earlier process ended, and says how many. To be
+    /// called once, before the first call is served.
+    pub async fn recover(&self) -> Result<usize, Error> {
+        self.core.recover().await
+    }
+
+    /// How many tasks are followed.
+    pub fn followed(&self) -> usize {
+        self.core.tasks.live.count(Line::is_followed)
+    }
+}
+
+impl fmt::Debug for RelayEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayEndpoint").field("client", &self.core.client).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint for RelayEndpoint {
+    // A caller that goes away does not stop what was begun for it, nor what keeps the journal whole.
+
+    fn send_message(
+        &self,
+        call: Call<SendMessageRequest>,
+    ) -> impl Future<Output = Result<SendMessageResponse<TaskView>, Error>> + Send {
+        Unstoppable::new(self.core.clone().send(Box::new(call)))
+    }
+
+    fn send_streaming_message(
+        &self,
+        call: Call<SendMessageRequest>,
+    ) -> impl Future<Output = Result<EventStream, Error>> + Send {
+        Unstoppable::new(self.core.clone().stream(Box::new(call)))
+    }
+
+    async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
+        self.core.get(call).await
+    }
+
+    async fn list_tasks(&self, call: Call<ListTasksRequest>) -> Result<TaskPage, Error> {
+        self.core.tasks.list(&call).await
+    }
+
+    fn cancel_task(
+        &self,
+        call: Call<CancelTaskRequest>,
+    ) -> impl Future<Output = Result<TaskView, Error>> + Send {
+        Unstoppable::new(self.core.clone().cancel(call))
+    }
+
+    async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
+        self.core.subscribe(call).await
+    }
+
+    async fn create_push_config(
+        &self,
+        call: Call<TaskPushNotificationConfig>,
+    ) -> Result<TaskPushNotificationConfig, Error> {
+        self.core.tasks.create_push_config(call).await
+    }
+
+    async fn get_push_config(
+        &self,
+        call: Call<PushNotificationConfigRequest>,
+    ) -> Result<TaskPushNotificationConfig, Error> {
+        self.core.tasks.get_push_config(call).await
+    }
+
+    async fn list_push_configs(
+        &self,
+        call: Call<ListTaskPushNotificationConfigsRequest>,
+    ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
+        self.core.tasks.list_push_configs(call).await
+    }
+
+    async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
+        self.core.tasks.delete_push_config(call).await
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    fn scope(&self, context: &CallContext) -> Scope {
+        self.tasks.scope(&context.principal)
+    }
+}
+
+/// What goes along with the calls that are made for a caller: its trace and extensions, nothing that proves who it is.
+fn options_for(context: CallContext) -> Options {
+    let mut options = Options::of(context);
+    options.terms.last_event = None;
+    options.terms.idempotency_key = None;
+    options.keyless = true;
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_on_a_card_becomes_a_name_here() {
+        let name = |text: &str| name_of(&AgentCard::new(text, "x", "1"));
+        assert_eq!(name("Weather Agent (v2)"), "weather-agent-v2");
+        assert_eq!(name("--"), "agent");
+        assert_eq!(name("Öl"), "l");
+        assert!(crate::is_agent_name(&name(&"long ".repeat(40))));
+    }
+}

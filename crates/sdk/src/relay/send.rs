@@ -1,0 +1,228 @@
+//! A message on its way to the agent, and what is made of the answer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chancery_protocol::{
+    Call, Error, KeptTask, Message, Request, SendMessageRequest, SendMessageResponse, TaskId,
+    TaskPushNotificationConfig, TaskView,
+};
+use chancery_store::{Batch, Scope};
+use sha2::{Digest, Sha256};
+
+use super::keep::{About, Along, Beginning, Kept, goes_on};
+use super::line::{Live, Pen};
+use super::told::{Ending, told};
+use super::{Core, options_for};
+use crate::client::Options;
+use crate::tasks::{admission, check_context, from_store, task_is_over, view};
+
+/// For a timeout that the clock cannot count to.
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A message that may be sent on.
+pub(super) struct Outgoing {
+    pub(super) scope: Scope,
+    pub(super) request: SendMessageRequest,
+    pub(super) options: Options,
+    pub(super) beginning: Beginning,
+    /// The task that it is for, if that exists.
+    pub(super) continues: Option<TaskId>,
+}
+
+/// What became of a message.
+pub(super) enum Taken {
+    Goes(Box<Outgoing>),
+    /// It has been sent before; this is its task.
+    Repeats(Scope, TaskId),
+}
+
+impl Core {
+    /// Answers with what the agent does, in one exchange with it.
+    pub(super) async fn send(
+        self: Arc<Self>,
+        call: Box<Call<SendMessageRequest>>,
+    ) -> Result<SendMessageResponse<TaskView>, Error> {
+        let now = Instant::now();
+        let latest = now.checked_add(self.blocking_timeout).unwrap_or(now + A_DAY);
+        let deadline = call.context.deadline.map_or(latest, |deadline| deadline.min(latest));
+        let wanted = call.request.configuration.as_ref();
+        let history_length = wanted.and_then(|wanted| wanted.history_length);
+        let at_once = wanted.is_some_and(|wanted| wanted.return_immediately);
+        let (scope, task) = match self.take(call).await? {
+            Taken::Repeats(scope, id) => {
+                let task = self.tasks.snapshot(&scope, &id).await?.task;
+                (scope, task)
+            }
+            Taken::Goes(mut outgoing) => {
+                outgoing.options.deadline = (!at_once).then_some(deadline);
+                let scope = outgoing.scope.clone();
+                let answer = match outgoing.continues.clone() {
+                    Some(id) => self.send_on(&id, *outgoing).await?,
+                    None => self.send_first(*outgoing).await?,
+                };
+                match answer {
+                    SendMessageResponse::Task(task) => (scope, task),
+                    SendMessageResponse::Message(message) => {
+                        return Ok(SendMessageResponse::Message(message));
+                    }
+                }
+            }
+        };
+        let state = task.state();
+        if at_once || state.is_terminal() || state.is_interrupted() {
+            return Ok(SendMessageResponse::Task(view(task, history_length)));
+        }
+        // The agent has answered before it was done.
+        let id = task.id().clone();
+        drop(task);
+        let task = match tokio::time::timeout_at(deadline.into(), self.tasks.settled(&scope, &id)).await {
+            Ok(task) => task?,
+            Err(_) => self.tasks.snapshot(&scope, &id).await?.task,
+        };
+        Ok(SendMessageResponse::Task(view(task, history_length)))
+    }
+
+    /// Looks at everything that can be decided here.
+    pub(super) async fn take(&self, call: Box<Call<SendMessageRequest>>) -> Result<Taken, Error> {
+        let Call { mut request, context } = *call;
+        let scope = self.scope(&context);
+        request.validate(&self.tasks.limits)?;
+        let admission = admission(&context, &request)?;
+        if let Some(admission) = &admission
+            && let Some(task) = self.tasks.store.admitted(&scope, admission).await.map_err(from_store)?
+        {
+            return Ok(Taken::Repeats(scope, task));
+        }
+        let configuration = request.configuration.as_mut();
+        let push = configuration.and_then(|wanted| {
+            // The journal is to have the whole task; what is shown of it is cut here.
+            wanted.history_length = None;
+            wanted.task_push_notification_config.take()
+        });
+        let no_task = TaskId::from("");
+        let push = push.map(|config| self.tasks.inline_push(config, &no_task)).transpose()?;
+        self.forget_foreign_tasks(&scope, &mut request.message).await;
+        let continues = request.message.task_id.clone();
+        if let Some(id) = &continues {
+            let known = self.tasks.snapshot(&scope, id).await?.task;
+            check_context(&request.message, &*known.value()?)?;
+            if known.is_over() {
+                return Err(task_is_over(id));
+            }
+        }
+        let key = context.idempotency_key.as_ref().map(|key| key_there(&scope, key));
+        let mut options = options_for(context);
+        options.terms.idempotency_key = key;
+        let beginning = Beginning { push, admission };
+        Ok(Taken::Goes(Box::new(Outgoing { scope, request, options, beginning, continues })))
+    }
+
+    /// The agent knows us, and not our callers: what one of them may not see, it must not be asked about either.
+    async fn forget_foreign_tasks(&self, scope: &Scope, message: &mut Message) {
+        let mut own = Vec::with_capacity(message.reference_task_ids.len());
+        for id in std::mem::take(&mut message.reference_task_ids) {
+            if self.tasks.store.snapshot(scope, &id).await.is_ok() {
+                own.push(id);
+            }
+        }
+        message.reference_task_ids = own;
+    }
+
+    pub(super) async fn send_first(
+        self: &Arc<Self>,
+        outgoing: Outgoing,
+    ) -> Result<SendMessageResponse<KeptTask>, Error> {
+        let Outgoing { scope, request, options, beginning, .. } = outgoing;
+        let answer = self.client.ask(Request::SendMessage(request), options.clone()).await.map_err(told)?;
+        let task = match answer {
+            SendMessageResponse::Task(task) => task,
+            SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
+        };
+        let about = About::of(&task);
+        let mut batch = Batch::default();
+        batch.create(task);
+        if !goes_on(about.state) {
+            // Nothing more happens to it by itself, so nobody has to be woken.
+            return match self.keep_new(&scope, batch, &about, beginning, &options).await? {
+                Kept::New(appended) => Ok(SendMessageResponse::Task(appended.task)),
+                Kept::Known(id) => self.catch_up(&scope, &id, options).await.map(SendMessageResponse::Task),
+            };
+        }
+        let live = self.tasks.live.enter(&scope, &about.id);
+        let pen = live.pen().await;
+        match self.keep_new(&scope, batch, &about, beginning, &options).await? {
+            Kept::New(appended) => {
+                self.show(&live, &appended);
+                self.follow((live, pen), appended.task.state(), None, None, options);
+                Ok(SendMessageResponse::Task(appended.task))
+            }
+            Kept::Known(id) => {
+                drop(pen);
+                self.catch_up(&scope, &id, options).await.map(SendMessageResponse::Task)
+            }
+        }
+    }
+
+    /// Sends a message for a task that exists.
+    pub(super) async fn send_on(
+        self: &Arc<Self>,
+        id: &TaskId,
+        outgoing: Outgoing,
+    ) -> Result<SendMessageResponse<KeptTask>, Error> {
+        let Outgoing { scope, request, options, beginning, .. } = outgoing;
+        let (live, pen) = self.claim(&scope, id).await?;
+        let said = request.message.clone();
+        let answer = self.client.ask(Request::SendMessage(request), options.clone()).await;
+        let kept = match answer {
+            Ok(SendMessageResponse::Task(task)) => {
+                self.register(&scope, id, beginning.push).await;
+                let along = Along { said: Some(said), admission: beginning.admission };
+                self.merge(&live, &pen, task, along).await.map(|merged| merged.task)
+            }
+            Ok(SendMessageResponse::Message(_)) => {
+                let why = "a message came where a task had begun";
+                Err(self.end(&live, Ending::BrokeProtocol, why).await)
+            }
+            Err(failed) => Err(self.given_up(&live, failed).await),
+        };
+        self.leave(live, pen, options).await;
+        kept.map(SendMessageResponse::Task)
+    }
+
+    /// Waits until nobody else writes into a task, for a message that is to go to the agent.
+    pub(super) async fn claim(&self, scope: &Scope, id: &TaskId) -> Result<(Arc<Live>, Pen), Error> {
+        let live = self.tasks.live.enter(scope, id);
+        let pen = live.pen().await;
+        // It may have ended while we waited.
+        if self.tasks.snapshot(scope, id).await?.task.is_over() {
+            return Err(task_is_over(id));
+        }
+        Ok((live, pen))
+    }
+
+    /// Registers a receiver that came with a message for a task that exists.
+    pub(super) async fn register(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        push: Option<Box<TaskPushNotificationConfig>>,
+    ) {
+        let Some(config) = push else { return };
+        let config = TaskPushNotificationConfig { task_id: Some(id.clone()), ..*config };
+        if let Err(error) = self.tasks.store.put_push_config(scope, id, config).await {
+            tracing::warn!(task.id = %id, %error, "a receiver of task {id} was not registered");
+        }
+    }
+}
+
+/// A caller's idempotency key as the agent gets it. To the agent all of our callers are one, so two of them must not
+/// come by the same key.
+fn key_there(scope: &Scope, key: &str) -> String {
+    let mut digest = Sha256::new();
+    for text in [&*scope.realm, &*scope.owner, key] {
+        digest.update((text.len() as u64).to_be_bytes());
+        digest.update(text);
+    }
+    digest.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}

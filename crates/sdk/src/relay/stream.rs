@@ -1,0 +1,210 @@
+//! A message whose answer is a stream.
+
+use std::sync::Arc;
+
+use chancery_protocol::{
+    Call, ContextId, Error, EventStream, Message, Request, SendMessageConfiguration, SendMessageRequest,
+    SendMessageResponse, StreamResponse, Task, TaskId, TaskState, TaskStatus,
+};
+use chancery_store::{Batch, Scope};
+
+use super::Core;
+use super::keep::{About, Along, Beginning, Kept};
+use super::line::{Live, Pen};
+use super::send::{Outgoing, Taken};
+use super::told::{Ending, told};
+use crate::client::Events;
+use crate::tasks::{Subscription, TurnEnd, only};
+
+impl Core {
+    /// Answers with the events of the task as they come.
+    pub(super) async fn stream(
+        self: Arc<Self>,
+        call: Box<Call<SendMessageRequest>>,
+    ) -> Result<EventStream, Error> {
+        let outgoing = match self.take(call).await? {
+            Taken::Repeats(scope, id) => return self.join(&scope, &id).await,
+            Taken::Goes(outgoing) => *outgoing,
+        };
+        if !self.can_stream().await.map_err(told)? {
+            return self.send_and_join(outgoing).await;
+        }
+        match outgoing.continues.clone() {
+            Some(id) => self.stream_on(&id, outgoing).await,
+            None => self.stream_first(outgoing).await,
+        }
+    }
+
+    async fn stream_first(self: &Arc<Self>, outgoing: Outgoing) -> Result<EventStream, Error> {
+        let Outgoing { scope, request, options, beginning, .. } = outgoing;
+        let said = request.message.clone();
+        let request = Request::SendStreamingMessage(request);
+        let mut events = self.client.watch(request, options.clone()).await.map_err(told)?;
+        let (batch, about) = match self.first_batch(first_of(&mut events).await?, said) {
+            Ok(first) => first,
+            Err(message) => return only(*message),
+        };
+        let live = self.tasks.live.enter(&scope, &about.id);
+        let pen = live.pen().await;
+        let end = Arc::new(TurnEnd::default());
+        live.end_with_question(end.clone());
+        match self.keep_new(&scope, batch, &about, beginning, &options).await? {
+            Kept::New(appended) => {
+                self.show(&live, &appended);
+                live.catch_up(appended.number, appended.task.is_over());
+                let state = appended.task.state();
+                drop(appended);
+                if !state.is_terminal() {
+                    self.follow((live.clone(), pen), state, Some(events), None, options);
+                }
+                Ok(Box::pin(Subscription::after(self.tasks.store.clone(), live, 0, Some(end))))
+            }
+            Kept::Known(id) => {
+                drop((pen, events));
+                self.catch_up(&scope, &id, options).await?;
+                self.join(&scope, &id).await
+            }
+        }
+    }
+
+    /// What begins a task, unless it is a direct answer.
+    fn first_batch(&self, first: StreamResponse, said: Message) -> Result<(Batch, About), Box<Message>> {
+        let mut batch = Batch::default();
+        // Agents of older versions begin with what happens to the task, and not with the task.
+        let (task, update) = match first {
+            StreamResponse::Message(message) => return Err(Box::new(message)),
+            StreamResponse::Task(task) => (task, None),
+            StreamResponse::StatusUpdate(update) => {
+                (self.begun(&update.task_id, &update.context_id, said), Some(Ok(update)))
+            }
+            StreamResponse::ArtifactUpdate(update) => {
+                (self.begun(&update.task_id, &update.context_id, said), Some(Err(update)))
+            }
+        };
+        let about = About::of(&task);
+        batch.create(task);
+        match update {
+            Some(Ok(status)) => batch.status(status, None),
+            Some(Err(artifact)) => batch.artifact(artifact),
+            None => {}
+        }
+        Ok((batch, about))
+    }
+
+    /// Streams what comes of a message for a task that exists.
+    async fn stream_on(self: &Arc<Self>, id: &TaskId, outgoing: Outgoing) -> Result<EventStream, Error> {
+        let Outgoing { scope, request, options, beginning, .. } = outgoing;
+        let (live, pen) = self.claim(&scope, id).await?;
+        let mut said = Some(request.message.clone());
+        let before = self.tasks.snapshot(&scope, id).await?.task.value()?.status.clone();
+        let opened = self.client.watch(Request::SendStreamingMessage(request), options.clone()).await;
+        let taken = match opened {
+            Ok(events) => self.take_first((&live, &pen), events, &before, &mut said, beginning).await,
+            Err(failed) => Err(self.given_up(&live, failed).await),
+        };
+        let events = match taken {
+            Ok(events) => events,
+            Err(error) => {
+                self.leave(live, pen, options).await;
+                return Err(error);
+            }
+        };
+        let snapshot = self.tasks.snapshot(&scope, id).await?;
+        let state = snapshot.task.state();
+        live.catch_up(snapshot.number, state.is_terminal());
+        let end = Arc::new(TurnEnd::default());
+        if state == TaskState::InputRequired && snapshot.task.value()?.status != before {
+            end.close_after(snapshot.number);
+        } else {
+            live.end_with_question(end.clone());
+        }
+        let store = self.tasks.store.clone();
+        let shown = Subscription::with_snapshot(store, live.clone(), &snapshot, Some(end))?;
+        drop(snapshot);
+        if !state.is_terminal() {
+            self.follow((live, pen), state, Some(events), said, options);
+        }
+        Ok(Box::pin(shown))
+    }
+
+    /// Writes the first event that comes of a message for a task that exists.
+    async fn take_first(
+        &self,
+        (live, pen): (&Live, &Pen),
+        mut events: Events,
+        before: &TaskStatus,
+        said: &mut Option<Message>,
+        beginning: Beginning,
+    ) -> Result<Events, Error> {
+        let first = first_of(&mut events).await?;
+        self.register(live.scope(), live.task_id(), beginning.push).await;
+        let mut batch = Batch::default();
+        match first {
+            StreamResponse::Task(task) => {
+                // Without a change of status there is nothing yet that it could have been said with.
+                let said = if task.status == *before { None } else { said.take() };
+                let along = Along { said, admission: beginning.admission };
+                self.merge(live, pen, task, along).await?;
+                return Ok(events);
+            }
+            StreamResponse::StatusUpdate(update) if update.task_id == *live.task_id() => {
+                batch.status(update, said.take());
+            }
+            StreamResponse::ArtifactUpdate(update) if update.task_id == *live.task_id() => {
+                batch.artifact(update);
+            }
+            _ => {
+                let why = "something else came where a task had begun";
+                return Err(self.end(live, Ending::BrokeProtocol, why).await);
+            }
+        }
+        batch.admission = beginning.admission;
+        self.commit(live, batch).await?;
+        Ok(events)
+    }
+
+    /// What is done where the agent cannot stream: it answers at once, and its task is looked at now and then.
+    async fn send_and_join(self: &Arc<Self>, mut outgoing: Outgoing) -> Result<EventStream, Error> {
+        let scope = outgoing.scope.clone();
+        let wanted = SendMessageConfiguration { return_immediately: true, ..Default::default() };
+        outgoing.request.configuration.get_or_insert(wanted).return_immediately = true;
+        let answer = match outgoing.continues.clone() {
+            Some(id) => self.send_on(&id, outgoing).await?,
+            None => self.send_first(outgoing).await?,
+        };
+        match answer {
+            SendMessageResponse::Message(message) => only(message),
+            SendMessageResponse::Task(task) => self.join(&scope, task.id()).await,
+        }
+    }
+
+    /// All events of a task that a message has begun, until it ends or asks back.
+    async fn join(self: &Arc<Self>, scope: &Scope, id: &TaskId) -> Result<EventStream, Error> {
+        let live = self.tasks.live.enter(scope, id);
+        let end = Arc::new(TurnEnd::default());
+        live.end_with_question(end.clone());
+        let snapshot = self.tasks.snapshot(scope, id).await?;
+        live.catch_up(snapshot.number, snapshot.task.is_over());
+        if snapshot.task.state() == TaskState::InputRequired {
+            end.close_after(snapshot.number);
+        }
+        Ok(Box::pin(Subscription::after(self.tasks.store.clone(), live, 0, Some(end))))
+    }
+
+    /// A task that has just begun, as far as can be told from its first event.
+    fn begun(&self, id: &TaskId, context_id: &ContextId, said: Message) -> Task {
+        let said = said.in_task(id.clone()).in_context(context_id.clone());
+        let mut task = Task::submitted(id.clone(), context_id.clone(), said);
+        task.status.timestamp = Some(self.tasks.store.clock().millis());
+        task
+    }
+}
+
+/// The first event of a stream, without which there is none.
+async fn first_of(events: &mut Events) -> Result<StreamResponse, Error> {
+    match events.next().await {
+        Some(Ok(event)) => event.payload().map_err(|error| Ending::BrokeProtocol.error().caused_by(error)),
+        Some(Err(failed)) => Err(told(failed)),
+        None => Err(Ending::BrokeProtocol.error()),
+    }
+}

@@ -1,0 +1,128 @@
+//! What callers are told when the agent behind a relay does not do what it should.
+
+use chancery_protocol::{Error, ErrorCode};
+
+use crate::client::ClientError;
+
+/// Why a task ends here although the agent has not ended it. Its caller reads this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    BrokeProtocol,
+    Forgotten,
+    OutOfReach,
+    TooLarge,
+}
+
+impl Ending {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::BrokeProtocol => "The agent behind this one answered what the protocol does not allow",
+            Self::Forgotten => "The agent behind this one no longer knows this task",
+            Self::OutOfReach => "The agent behind this one cannot be reached any more",
+            Self::TooLarge => "The agent behind this one has made more of this task than can be kept here",
+        }
+    }
+
+    pub(super) fn error(self) -> Error {
+        let code = match self {
+            Self::BrokeProtocol => ErrorCode::InvalidAgentResponse,
+            Self::Forgotten => ErrorCode::TaskNotFound,
+            Self::OutOfReach => ErrorCode::Unavailable,
+            Self::TooLarge => ErrorCode::ResourceExhausted,
+        };
+        Error::with_message(code, self.text())
+    }
+
+    /// What a failed call says about a task that has begun; none if it is to be tried again.
+    pub(super) fn of(failed: &ClientError) -> Option<Self> {
+        match failed {
+            ClientError::BadAnswer(_) => Some(Self::BrokeProtocol),
+            ClientError::TooLarge { .. } => Some(Self::TooLarge),
+            ClientError::Peer(error) if error.code() == ErrorCode::TaskNotFound => Some(Self::Forgotten),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the agent, or the task as it stands, cannot be watched.
+pub(super) fn cannot_be_watched(failed: &ClientError) -> bool {
+    matches!(failed.code(), Some(ErrorCode::UnsupportedOperation | ErrorCode::MethodNotFound))
+}
+
+/// What our own caller is told. What the agent says about the call is passed on, in whatever way the caller speaks;
+/// what it says about us is not the caller's business.
+pub(super) fn told(failed: ClientError) -> Error {
+    let code = match &failed {
+        ClientError::Peer(error) => error.code(),
+        ClientError::Status { status, .. } if matches!(status.as_u16(), 401 | 403) => {
+            ErrorCode::Unauthenticated
+        }
+        _ => return unanswered(failed),
+    };
+    match code {
+        ErrorCode::Unauthenticated | ErrorCode::PermissionDenied => {
+            tracing::error!(error = %failed, "the agent behind a relay refuses the relay; check its credentials");
+            let text = "The agent behind this one does not let this server call it";
+            Error::with_message(ErrorCode::Internal, text).caused_by(failed)
+        }
+        ErrorCode::MethodNotFound => Error::new(ErrorCode::UnsupportedOperation).caused_by(failed),
+        ErrorCode::VersionNotSupported | ErrorCode::ParseError => {
+            Ending::BrokeProtocol.error().caused_by(failed)
+        }
+        _ => failed.into(),
+    }
+}
+
+/// Nobody answered, or nothing that could be read.
+fn unanswered(failed: ClientError) -> Error {
+    tracing::warn!(error = %failed, cause = cause_of(&failed), "a call was not relayed");
+    let after = failed.retry_after();
+    let error: Error = failed.into();
+    let text = match error.code() {
+        ErrorCode::Unavailable => {
+            "The agent behind this one cannot be reached at the moment; try again later"
+        }
+        ErrorCode::InvalidAgentResponse => Ending::BrokeProtocol.text(),
+        _ => return error,
+    };
+    let told = Error::with_message(error.code(), text).caused_by(error);
+    match after {
+        Some(wait) => told.retry_after(wait),
+        None => told,
+    }
+}
+
+/// What lies beneath an error, for the log.
+pub(super) fn cause_of(failed: &ClientError) -> String {
+    std::error::Error::source(failed).map(ToString::to_string).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_agent_says_about_the_call_is_passed_on() {
+        let peer = |code| told(ClientError::Peer(Error::with_message(code, "as the agent says")));
+        for code in [
+            ErrorCode::ContentTypeNotSupported,
+            ErrorCode::InvalidParams,
+            ErrorCode::ExtensionSupportRequired,
+            ErrorCode::ResourceExhausted,
+        ] {
+            let error = peer(code);
+            assert_eq!((error.code(), error.message()), (code, "as the agent says"));
+        }
+        assert_eq!(peer(ErrorCode::MethodNotFound).code(), ErrorCode::UnsupportedOperation);
+        assert_eq!(peer(ErrorCode::VersionNotSupported).code(), ErrorCode::InvalidAgentResponse);
+    }
+
+    #[test]
+    fn what_the_agent_says_about_us_is_not() {
+        for code in [ErrorCode::Unauthenticated, ErrorCode::PermissionDenied] {
+            let error = told(ClientError::Peer(Error::with_message(code, "your token is stale")));
+            assert_eq!(error.code(), ErrorCode::Internal);
+            assert!(!error.message().contains("token"));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! An agent elsewhere, served by a relay: real sockets on both sides of it.
+#![cfg(feature = "testing")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod calls;
+mod errors;
+mod hostile;
+mod isolation;
+mod pair;
+mod push;
+mod reconnect;
+mod restart;
+mod streams;
