@@ -1,6 +1,6 @@
 //! Write, serve and call A2A agents.
 //!
-//! An agent with state, served over JSON-RPC and HTTP+JSON, in fifteen lines:
+//! An agent with state, served over JSON-RPC, HTTP+JSON and gRPC, in fifteen lines:
 //!
 //! ```no_run
 //! use chancery_sdk::{Agent, AgentSpec, Failure, Outcome, ServeError, Turn, serve};
@@ -27,7 +27,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `client` (default) | [`Client`], for calling agents elsewhere; what dials out goes only where [`egress`] lets it |
-//! | `server` (default) | the HTTP server with its two bindings, push notifications ([`push`]), and `client` |
+//! | `server` (default) | the HTTP server with its bindings, push notifications ([`push`]), and `client` |
 //! | `axum` | the site as an [axum](https://docs.rs/axum) router |
 //! | `tls` | TLS by rustls: for what dials out, and for the server, certificates reloaded when their files change |
 //! | `testing` | for your own tests: an agent on a free port, hostile peers, a manual clock, a conformance check |
@@ -44,6 +44,10 @@ pub mod egress;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "client")]
+mod grpc;
+#[cfg(feature = "client")]
+mod protobuf;
 #[cfg(feature = "server")]
 pub mod push;
 #[cfg(feature = "client")]

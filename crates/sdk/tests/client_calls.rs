@@ -1,4 +1,4 @@
-//! The client against a real server: every operation, by both bindings.
+//! The client against a real server: every operation, by every binding.
 
 mod support;
 
@@ -17,7 +17,8 @@ use chancery_sdk::{
 use serde_json::json;
 use support::*;
 
-const BINDINGS: [ProtocolBinding; 2] = [ProtocolBinding::JsonRpc, ProtocolBinding::HttpJson];
+const BINDINGS: [ProtocolBinding; 3] =
+    [ProtocolBinding::JsonRpc, ProtocolBinding::HttpJson, ProtocolBinding::Grpc];
 
 /// A client by one binding, in the name of Ann.
 async fn connect(site: &Site, binding: ProtocolBinding) -> sdk::Client {
@@ -37,7 +38,7 @@ fn context() -> CallContext {
 }
 
 #[tokio::test]
-async fn every_operation_on_tasks_is_there_by_both_bindings() {
+async fn every_operation_on_tasks_is_there_by_every_binding() {
     let site = serve(agent(|turn: Turn| async move {
         match &*turn.text() {
             "wait" => std::future::pending().await,
@@ -209,7 +210,7 @@ async fn push_configurations_come_and_go() {
 
 #[tokio::test]
 async fn the_tenant_of_the_interface_is_sent_and_no_other() {
-    for binding in BINDINGS {
+    for binding in [ProtocolBinding::JsonRpc, ProtocolBinding::HttpJson] {
         let peer = Peer::start(|_, heard| {
             let host = heard.header("host").expect("a host");
             if heard.is_card() {

@@ -281,7 +281,10 @@ async fn the_user_chooses_before_the_card_does() {
     let url = format!("http://{}", site.address);
     for (preferred, verb) in [
         (vec![], "POST"),
-        (vec![ProtocolBinding::Grpc, ProtocolBinding::HttpJson, ProtocolBinding::JsonRpc], "GET"),
+        (
+            vec!["https://a.example/semaphore".into(), ProtocolBinding::HttpJson, ProtocolBinding::JsonRpc],
+            "GET",
+        ),
     ] {
         let notes = Notes::default();
         let client = sdk::Client::builder()

@@ -10,7 +10,8 @@ fn nothing_that_was_found_once_is_a_problem_again() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     for target in TARGETS {
         let folder = corpus.join(target.name);
-        let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let entries =
+            std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         let mut count = 0;
         for entry in entries {
             let path = entry.unwrap().path();

@@ -149,6 +149,9 @@ fn welcome(url: &str, agents: &[(&str, String)]) -> String {
     for (name, path) in agents {
         text.push_str(&format!("  {name:<12} {url}{path}/\n"));
     }
+    text.push_str(
+        "\nJSON-RPC and HTTP+JSON at these URLs; gRPC on the same port, with the agent's name as tenant\n",
+    );
     let path_of = |wanted: &str| {
         let found = agents.iter().find(|(name, _)| *name == wanted).or(agents.first());
         found.map(|(_, path)| path.as_str()).unwrap_or_default()

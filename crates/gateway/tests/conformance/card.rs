@@ -27,10 +27,16 @@ fn the_card_names_an_interface_for_each_binding() {
     let interfaces = card["supportedInterfaces"].as_array().unwrap();
     let names: BTreeSet<_> =
         interfaces.iter().filter_map(|entry| entry["protocolBinding"].as_str()).collect();
-    assert_eq!(names, Binding::ALL.map(Binding::name).into());
+    let mut expected: BTreeSet<_> = Binding::ALL.map(Binding::name).into();
+    expected.insert("GRPC");
+    assert_eq!(names, expected);
     for interface in interfaces {
         assert_eq!(interface["protocolVersion"], "1.0");
         let url = interface["url"].as_str().unwrap();
+        if interface["protocolBinding"] == "GRPC" {
+            assert_eq!(url, server.address.to_string());
+            continue;
+        }
         assert!(url.starts_with(&format!("http://{}", server.address)), "{url}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`Call`]: chancery_protocol::Call
 
+pub(crate) mod grpc;
 pub(crate) mod head;
 pub(crate) mod jsonrpc;
 pub(crate) mod rest;

@@ -184,6 +184,7 @@ impl Discovery {
             accept: HeaderValue::from_static("application/json"),
             content_type: None,
             body: Bytes::new(),
+            is_grpc: false,
         };
         let at = Instant::now();
         let (response, _place) = transport.exchange(&outgoing, terms).await?;
@@ -194,7 +195,8 @@ impl Discovery {
             (StatusCode::OK, _) => {
                 let card: AgentCard = decode_reply(&body).map_err(|error| unreadable(&error))?;
                 let fresh = Arc::new(Freshness::of(&head.headers, asked));
-                let peer = Arc::new(Peer::new(card, &settings.preferred, settings.version)?);
+                let over_tls = self.origin.is_https;
+                let peer = Arc::new(Peer::new(card, &settings.preferred, settings.version, over_tls)?);
                 Ok(Known { peer, fresh, checked: asked.answered })
             }
             (StatusCode::NOT_MODIFIED, Some(known)) => {

@@ -28,6 +28,7 @@ pub(crate) fn encode(interface: &Interface, id: u64, request: &Request) -> Resul
         accept: if operation.is_streaming() { EVENTS } else { JSON },
         content_type: Some(JSON),
         body: body.into(),
+        is_grpc: false,
     })
 }
 

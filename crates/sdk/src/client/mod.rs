@@ -11,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! A call passes `unary` or `stream` (time, retries, resuming), a `wire` (`jsonrpc`, `rest`), and `transport` (limits,
+//! A call passes `unary` or `stream` (time, retries, resuming), a `wire` (`jsonrpc`, `rest`, `grpc`), and `transport` (limits,
 //! credentials, interceptors). Which interface of the agent is called is decided in `peer`, from the card that
 //! `discovery` keeps.
 
@@ -24,6 +24,7 @@ mod error;
 mod freshness;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzed;
+mod grpc;
 mod intercept;
 mod jsonrpc;
 mod limit;

@@ -1,5 +1,6 @@
 //! Which of the interfaces on a card to call, and what each call to it needs to know.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding, Version};
@@ -16,7 +17,7 @@ pub(crate) struct Interface {
     pub(crate) wire: Wire,
     /// Where JSON-RPC is posted to.
     pub(crate) uri: Uri,
-    /// What stands before the paths of HTTP+JSON: URL and tenant, without a slash at the end.
+    /// What stands before the paths of HTTP+JSON and gRPC: URL, and by the first the tenant, without a slash at the end.
     pub(crate) base: String,
     pub(crate) tenant: String,
     pub(crate) origin: Arc<Origin>,
@@ -33,16 +34,18 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Takes what can be used, in the user's order, then in the card's.
+    /// Takes what can be used, in the user's order, then in the card's. A card that came over TLS leads to TLS where it does
+    /// not say.
     pub(crate) fn new(
         card: AgentCard,
         preferred: &[ProtocolBinding],
         pinned: Option<Version>,
+        over_tls: bool,
     ) -> Result<Self, ClientError> {
         let mut usable = Vec::new();
         let mut offered = Vec::new();
         for interface in &card.supported_interfaces {
-            match usable_interface(interface) {
+            match usable_interface(interface, over_tls) {
                 Ok(found) if pinned.is_some_and(|pinned| pinned != found.wire.version()) => {
                     offered.push(describe(interface, "not the version that was asked for"));
                 }
@@ -65,13 +68,16 @@ fn rank(binding: &ProtocolBinding, preferred: &[ProtocolBinding]) -> usize {
     preferred.iter().position(|known| known == binding).unwrap_or(preferred.len())
 }
 
-fn usable_interface(interface: &AgentInterface) -> Result<Interface, &'static str> {
+fn usable_interface(interface: &AgentInterface, over_tls: bool) -> Result<Interface, &'static str> {
     let wire = Wire::of(&interface.protocol_binding, &interface.protocol_version)?;
-    let uri: Uri = interface.url.parse().map_err(|_| "its URL cannot be read")?;
+    let url = match wire.is_grpc() {
+        true => Cow::Owned(super::grpc::url(&interface.url, over_tls)),
+        false => Cow::Borrowed(interface.url.as_str()),
+    };
+    let uri: Uri = url.parse().map_err(|_| "its URL cannot be read")?;
     let origin = Arc::new(Origin::of(&uri)?);
-    let mut base =
-        interface.url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
-    if !interface.tenant.is_empty() {
+    let mut base = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
+    if !interface.tenant.is_empty() && !wire.names_tenant() {
         base.push('/');
         base.extend(super::rest::segment(&interface.tenant));
     }
@@ -94,7 +100,7 @@ mod tests {
     }
 
     fn chosen(card: AgentCard, preferred: &[ProtocolBinding]) -> Vec<String> {
-        let peer = Peer::new(card, preferred, None).unwrap();
+        let peer = Peer::new(card, preferred, None, false).unwrap();
         peer.interfaces.iter().map(|interface| interface.base.clone()).collect()
     }
 
@@ -109,32 +115,33 @@ mod tests {
                 AgentInterface::new("https://a.example/custom", "https://bindings.example/x"),
             ])
         };
-        assert_eq!(chosen(both(), &[]), ["https://a.example/rpc", "https://a.example/rest/b%2Fc"]);
-        let rest_first = chosen(both(), &[ProtocolBinding::HttpJson]);
-        assert_eq!(rest_first, ["https://a.example/rest/b%2Fc", "https://a.example/rpc"]);
+        let (rpc, rest, grpc) =
+            ("https://a.example/rpc", "https://a.example/rest/b%2Fc", "http://grpc.example:443");
+        assert_eq!(chosen(both(), &[]), [grpc, rpc, rest]);
+        assert_eq!(chosen(both(), &[ProtocolBinding::HttpJson]), [rest, grpc, rpc]);
     }
 
     #[test]
     fn no_other_version_is_spoken_than_the_one_asked_for() {
         let new = || card(vec![AgentInterface::new("https://a.example", ProtocolBinding::JsonRpc)]);
-        assert!(Peer::new(new(), &[], Some(Version::V1_0)).is_ok());
-        let refused = Peer::new(new(), &[], Some(Version { major: 2, minor: 0 })).unwrap_err();
+        assert!(Peer::new(new(), &[], Some(Version::V1_0), true).is_ok());
+        let refused = Peer::new(new(), &[], Some(Version { major: 2, minor: 0 }), true).unwrap_err();
         assert!(refused.to_string().contains("not the version that was asked for"), "{refused}");
     }
 
     #[test]
     fn a_card_without_anything_usable_says_what_it_has() {
         let odd = card(vec![
-            AgentInterface::new("grpc.example:443", ProtocolBinding::Grpc),
+            AgentInterface::new("grpc.example:443:1", ProtocolBinding::Grpc),
             AgentInterface::new("https://a.example", ProtocolBinding::JsonRpc).version("9.0"),
             AgentInterface::new("a.example", ProtocolBinding::JsonRpc),
             AgentInterface::new("https://me:hush@a.example", ProtocolBinding::JsonRpc),
         ]);
-        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &[], None) else {
+        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &[], None, true) else {
             panic!("it was usable")
         };
         assert_eq!(offered.len(), 4);
-        assert!(offered[0].starts_with("GRPC 1.0 at grpc.example:443"), "{offered:?}");
+        assert!(offered[0].starts_with("GRPC 1.0 at grpc.example:443:1 ("), "{offered:?}");
         assert!(offered[1].contains("version"), "{offered:?}");
     }
 }

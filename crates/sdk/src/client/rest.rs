@@ -54,6 +54,7 @@ pub(crate) fn encode(
         accept: if operation.is_streaming() { EVENTS } else { JSON },
         content_type: (!body.is_empty()).then_some(A2A_JSON),
         body: body.into(),
+        is_grpc: false,
     })
 }
 

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use chancery_protocol::{
     BoxFuture, ErrorCode, Event, GetTaskRequest, Request, StreamResponse, SubscribeToTaskRequest, Task,
     TaskId,
@@ -19,6 +20,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use super::error::ClientError;
+use super::grpc;
 use super::progress::Progress;
 use super::settings::Settings;
 use super::sse::{Frame, Reader};
@@ -69,19 +71,27 @@ pub(crate) struct Open {
     wire: Wire,
     id: u64,
     body: Incoming,
-    reader: Reader,
+    reader: Read,
     idle: Duration,
     heard: Instant,
     quiet: Pin<Box<Sleep>>,
 }
 
+/// How frames are read.
+enum Read {
+    Events(Reader),
+    Messages(grpc::Reader),
+}
+
 /// What comes next from the peer.
 enum Heard {
     Frame(Frame),
+    /// It says that it cannot go on.
+    Failed(ClientError),
     /// The peer has ended the stream.
     End,
     /// The stream broke off.
-    Cut(hyper::Error),
+    Cut(String),
     /// Nothing, for too long.
     Nothing,
     TooLarge,
@@ -172,14 +182,18 @@ impl Finish for Streamed {
 
     async fn finish(&self, answer: Answer, settings: &Settings) -> Result<Open, ClientError> {
         let (head, body) = answer.response.into_parts();
-        if head.status.is_success() && is_of_type(&head, &["text/event-stream"]) {
+        let (is_stream, expected) = match answer.wire.is_grpc() {
+            true => (grpc::is_stream(&head), "application/grpc"),
+            false => {
+                (head.status.is_success() && is_of_type(&head, &["text/event-stream"]), "text/event-stream")
+            }
+        };
+        if is_stream {
             return Ok(Open::new(answer.wire, answer.id, body, settings));
         }
         let body = whole(body, &answer.origin, settings.response_bytes).await?;
         match answer.wire.failure(answer.id, &head, &body) {
-            ClientError::Status { status, .. } if status.is_success() => {
-                Err(wrong_type(&head, "text/event-stream"))
-            }
+            ClientError::Status { status, .. } if status.is_success() => Err(wrong_type(&head, expected)),
             failure => Err(failure),
         }
     }
@@ -191,24 +205,27 @@ impl Open {
     fn new(wire: Wire, id: u64, body: Incoming, settings: &Settings) -> Self {
         let (heard, idle) = (Instant::now(), settings.idle_timeout);
         let quiet = Box::pin(sleep_until(heard + idle));
-        Self { wire, id, body, reader: Reader::new(settings.event_bytes), idle, heard, quiet }
+        let reader = match wire.is_grpc() {
+            true => Read::Messages(grpc::Reader::new(settings.event_bytes)),
+            false => Read::Events(Reader::new(settings.event_bytes)),
+        };
+        Self { wire, id, body, reader, idle, heard, quiet }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
         loop {
-            if let Some(frame) = self.reader.next() {
-                return Poll::Ready(Heard::Frame(frame));
+            if let Some(heard) = self.reader.next() {
+                return Poll::Ready(heard);
             }
             match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Ready(Some(Ok(piece))) => {
                     self.heard = Instant::now();
-                    let fits = piece.data_ref().is_none_or(|data| self.reader.push(data).is_ok());
-                    if !fits {
+                    if !self.reader.take(&piece) {
                         return Poll::Ready(Heard::TooLarge);
                     }
                 }
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Heard::Cut(error)),
-                Poll::Ready(None) => return Poll::Ready(Heard::End),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Heard::Cut(error.to_string())),
+                Poll::Ready(None) => return Poll::Ready(self.reader.end()),
                 Poll::Pending => return self.poll_quiet(context),
             }
         }
@@ -234,6 +251,56 @@ impl Open {
 
     fn event(&self, frame: &Frame) -> Result<Event, ClientError> {
         Ok(Event::received(frame.number, self.wire.event(self.id, &frame.data)?))
+    }
+}
+
+// === impl Read ===
+
+impl Read {
+    fn next(&mut self) -> Option<Heard> {
+        match self {
+            Self::Events(reader) => reader.next().map(Heard::Frame),
+            Self::Messages(reader) => match reader.next() {
+                grpc::Next::Frame(frame) => Some(Heard::Frame(frame)),
+                grpc::Next::Failed(error) => Some(Heard::Failed(error)),
+                grpc::Next::TooLarge => Some(Heard::TooLarge),
+                grpc::Next::Nothing => None,
+            },
+        }
+    }
+
+    /// Takes the next piece; says whether it fits.
+    fn take(&mut self, piece: &http_body::Frame<Bytes>) -> bool {
+        match self {
+            Self::Events(reader) => piece.data_ref().is_none_or(|data| reader.push(data).is_ok()),
+            Self::Messages(reader) => {
+                if let Some(data) = piece.data_ref() {
+                    reader.push(data);
+                }
+                if let Some(trailers) = piece.trailers_ref() {
+                    reader.end(trailers);
+                }
+                true
+            }
+        }
+    }
+
+    /// What it means that nothing more comes. Server-sent events have no other way to end.
+    fn end(&self) -> Heard {
+        match self {
+            Self::Messages(reader) if !reader.is_ended() => {
+                Heard::Cut("it ended without saying how".to_owned())
+            }
+            _ => Heard::End,
+        }
+    }
+
+    /// How long the peer wants us to wait before coming back.
+    fn retry(&self) -> Duration {
+        match self {
+            Self::Events(reader) => reader.retry.unwrap_or_default().min(LONGEST_RETRY),
+            Self::Messages(_) => Duration::ZERO,
+        }
     }
 }
 
@@ -265,7 +332,8 @@ impl Events {
             Heard::End if self.progress.is_over() || self.progress.is_waiting() => return self.end(),
             Heard::Cut(_) | Heard::Nothing if self.progress.is_over() => return self.end(),
             Heard::End => return self.broken("the agent ended it before the task"),
-            Heard::Cut(error) => return self.broken(&error.to_string()),
+            Heard::Cut(why) => return self.broken(&why),
+            Heard::Failed(error) => return self.gave_up(error),
             Heard::Nothing => {
                 // A peer that has nothing to say is not one that fails.
                 self.failed = 0;
@@ -282,9 +350,7 @@ impl Events {
         }
         let event = match open.event(&frame) {
             Ok(event) => event,
-            // It says that coming back helps.
-            Err(ClientError::Peer(error)) if error.is_retryable() => return self.broken(error.message()),
-            Err(error) => return Err(error),
+            Err(error) => return self.gave_up(error),
         };
         let mut new = Vec::new();
         self.progress.take(event, &mut new)?;
@@ -296,6 +362,15 @@ impl Events {
             open.expect_end();
         }
         Ok(())
+    }
+
+    /// The peer says that it cannot go on.
+    fn gave_up(&mut self, error: ClientError) -> Result<(), ClientError> {
+        match error {
+            // It says that coming back helps.
+            ClientError::Peer(error) if error.is_retryable() => self.broken(error.message()),
+            error => Err(error),
+        }
     }
 
     fn end(&mut self) -> Result<(), ClientError> {
@@ -312,7 +387,7 @@ impl Events {
             return cut(why.to_owned());
         }
         let asked = match &self.link {
-            Link::Open(open) => open.reader.retry.unwrap_or_default().min(LONGEST_RETRY),
+            Link::Open(open) => open.reader.retry(),
             _ => Duration::ZERO,
         };
         let pause = asked.max(retry::jittered(self.failed));

@@ -7,12 +7,13 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use chancery_protocol::{EXTENSIONS_HEADER, Operation, VERSION_HEADER, Version};
 use http::response::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use super::connector::Connector;
 use super::credentials::Audience;
@@ -22,6 +23,7 @@ use super::origin::Origin;
 use super::retry::Budget;
 use super::settings::Settings;
 use crate::egress::ConnectError;
+use crate::grpc::{EVENT_NUMBERS, timeout};
 
 /// How large the head of an answer may be.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -43,6 +45,8 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The way to one peer, shared by all calls to it.
 pub(crate) struct Transport {
     http: legacy::Client<Connector, Full<Bytes>>,
+    /// For gRPC, which speaks HTTP/2 whether TLS is there to agree on it or not.
+    http2: legacy::Client<Connector, Full<Bytes>>,
     settings: Arc<Settings>,
     audience: Audience,
     places: Arc<Semaphore>,
@@ -67,6 +71,8 @@ pub(crate) struct Outgoing {
     /// None if there is no body.
     pub(crate) content_type: Option<HeaderValue>,
     pub(crate) body: Bytes,
+    /// Whether it needs HTTP/2, trailers, and to say how long it is waited for.
+    pub(crate) is_grpc: bool,
 }
 
 /// What a call says besides its request.
@@ -76,6 +82,8 @@ pub(crate) struct Terms {
     pub(crate) idempotency_key: Option<String>,
     pub(crate) last_event: Option<u64>,
     pub(crate) traceparent: Option<String>,
+    /// When it is no longer waited for.
+    pub(crate) until: Option<Instant>,
     /// Conditions on the card.
     pub(crate) conditions: Vec<(HeaderName, HeaderValue)>,
 }
@@ -84,7 +92,8 @@ pub(crate) struct Terms {
 
 impl Transport {
     pub(crate) fn new(settings: Arc<Settings>, named: Origin) -> Self {
-        let http = legacy::Client::builder(TokioExecutor::new())
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
@@ -93,11 +102,14 @@ impl Transport {
             .http1_max_headers(MAX_HEADERS)
             .http2_keep_alive_interval(PING_EVERY)
             .http2_keep_alive_timeout(PING_TIMEOUT)
-            .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX))
-            .build(Connector::new(&settings, named.clone()));
+            .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX));
+        let connector = Connector::new(&settings, named.clone());
+        let http = builder.build(connector.clone());
+        let http2 = builder.http2_only(true).build(connector);
         let extensions = settings.extensions.join(", ");
         Self {
             http,
+            http2,
             audience: Audience { named, allowed: settings.credentials_to.clone() },
             places: Arc::new(Semaphore::new(settings.concurrent_calls)),
             rate: settings.rate.map(|(per_second, burst)| Rate::new(per_second, burst)),
@@ -121,8 +133,8 @@ impl Transport {
         }
         let origin = &*outgoing.origin;
         let request = self.request(outgoing, terms)?;
-        let response = self
-            .http
+        let http = if outgoing.is_grpc { &self.http2 } else { &self.http };
+        let response = http
             .request(request)
             .await
             .map_err(|error| failed(error, origin, self.audience.named.is_same(origin)))?;
@@ -144,7 +156,11 @@ impl Transport {
         if outgoing.version == Version::V1_0 {
             headers.insert(HeaderName::from_static(VERSION_HEADER), V1_0);
         }
-        headers.insert(header::ACCEPT, outgoing.accept.clone());
+        if outgoing.is_grpc {
+            write_grpc(outgoing, terms, headers);
+        } else {
+            headers.insert(header::ACCEPT, outgoing.accept.clone());
+        }
         if let Some(content_type) = &outgoing.content_type {
             headers.insert(header::CONTENT_TYPE, content_type.clone());
         }
@@ -165,7 +181,7 @@ impl Transport {
         Ok(Request::from_parts(head, body))
     }
 
-    fn write_terms(&self, terms: &Terms, headers: &mut http::HeaderMap) -> Result<(), ClientError> {
+    fn write_terms(&self, terms: &Terms, headers: &mut HeaderMap) -> Result<(), ClientError> {
         let name = HeaderName::from_static(EXTENSIONS_HEADER);
         if terms.extensions.is_empty() {
             if let Some(extensions) = &self.extensions {
@@ -187,6 +203,18 @@ impl Transport {
         }
         headers.extend(terms.conditions.iter().cloned());
         Ok(())
+    }
+}
+
+/// What only gRPC says.
+fn write_grpc(outgoing: &Outgoing, terms: &Terms, headers: &mut HeaderMap) {
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    if outgoing.operation.is_some_and(Operation::is_streaming) {
+        headers.insert(HeaderName::from_static(EVENT_NUMBERS), HeaderValue::from_static("1"));
+    }
+    let left = terms.until.map(|until| until.saturating_duration_since(Instant::now()));
+    if let Some(Ok(value)) = left.map(|left| HeaderValue::try_from(timeout::write(left))) {
+        headers.insert(HeaderName::from_static(timeout::GRPC_TIMEOUT), value);
     }
 }
 
@@ -230,18 +258,34 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 
 /// Reads a body to its end, as long as that is not too far away.
 pub(crate) async fn whole(body: Incoming, origin: &Origin, limit: usize) -> Result<Bytes, ClientError> {
+    Ok(whole_with_trailers(body, origin, limit).await?.0)
+}
+
+/// The same, with what stands after it.
+pub(crate) async fn whole_with_trailers(
+    body: Incoming,
+    origin: &Origin,
+    limit: usize,
+) -> Result<(Bytes, Option<HeaderMap>), ClientError> {
     let too_large = ClientError::TooLarge { what: "the answer", limit };
     let announced = http_body::Body::size_hint(&body).lower();
     if usize::try_from(announced).map_or(true, |announced| announced > limit) {
         return Err(too_large);
     }
     let mut body = body;
+    let mut trailers = None;
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame
             .map_err(|error| ClientError::Cut { origin: origin.to_string(), source: Box::new(error) })?;
-        let Ok(data) = frame.into_data() else { continue };
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(frame) => {
+                trailers = frame.into_trailers().ok();
+                continue;
+            }
+        };
         if first.as_ref().map_or(0, Bytes::len) + rest.len() + data.len() > limit {
             return Err(too_large);
         }
@@ -253,12 +297,12 @@ pub(crate) async fn whole(body: Incoming, origin: &Origin, limit: usize) -> Resu
     }
     let first = first.unwrap_or_default();
     if rest.is_empty() {
-        return Ok(first);
+        return Ok((first, trailers));
     }
     let mut all = BytesMut::with_capacity(first.len() + rest.len());
     all.extend_from_slice(&first);
     all.extend_from_slice(&rest);
-    Ok(all.freeze())
+    Ok((all.freeze(), trailers))
 }
 
 /// Whether an answer says that it is of one of these media types.

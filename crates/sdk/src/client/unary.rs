@@ -15,7 +15,7 @@ use super::origin::Origin;
 use super::peer::{Interface, Peer};
 use super::replied::Expected;
 use super::settings::Settings;
-use super::transport::{Outgoing, Terms, whole};
+use super::transport::{Outgoing, Terms, whole_with_trailers};
 use super::wire::Wire;
 use super::{Client, retry};
 
@@ -58,8 +58,11 @@ impl<T: Expected> Finish for Typed<T> {
     type Output = T;
 
     async fn finish(&self, answer: Answer, settings: &Settings) -> Result<T, ClientError> {
-        let (head, body) = answer.response.into_parts();
-        let body = whole(body, &answer.origin, settings.response_bytes).await?;
+        let (mut head, body) = answer.response.into_parts();
+        let (body, trailers) = whole_with_trailers(body, &answer.origin, settings.response_bytes).await?;
+        if answer.wire.is_grpc() {
+            head.headers.extend(trailers.unwrap_or_default());
+        }
         answer.wire.decode(answer.operation, answer.id, &head, &body)?.expect()
     }
 }
@@ -71,6 +74,7 @@ impl Options {
             idempotency_key: context.idempotency_key,
             last_event: context.last_event,
             traceparent: context.traceparent,
+            until: None,
             conditions: Vec::new(),
         };
         Self { terms, deadline: context.deadline, retries: None, keyless: false }
@@ -98,6 +102,11 @@ impl Client {
         let until = Instant::now() + limit;
         let Ok(peer) = timeout_at(until, self.peer()).await else { return Err(late) };
         let peer = peer?;
+        // A stream goes on after it has been opened.
+        options.terms.until = match request.operation().is_streaming() {
+            true => options.deadline.map(Instant::from_std),
+            false => Some(until),
+        };
         let safe = is_safe(&peer, &request, &mut options, self.settings());
         let retries = options.retries.unwrap_or(self.settings().retries);
         self.transport().budget.earn();

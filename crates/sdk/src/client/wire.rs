@@ -8,13 +8,14 @@ use super::error::ClientError;
 use super::peer::Interface;
 use super::replied::Replied;
 use super::transport::Outgoing;
-use super::{jsonrpc, rest};
+use super::{grpc, jsonrpc, rest};
 
 /// How calls look as bytes: a binding in a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     JsonRpc,
     Rest,
+    Grpc,
 }
 
 impl Wire {
@@ -27,7 +28,8 @@ impl Wire {
         match (binding, version) {
             (ProtocolBinding::JsonRpc, Some(Version::V1_0)) => Ok(Self::JsonRpc),
             (ProtocolBinding::HttpJson, Some(Version::V1_0)) => Ok(Self::Rest),
-            (ProtocolBinding::JsonRpc | ProtocolBinding::HttpJson, _) => {
+            (ProtocolBinding::Grpc, Some(Version::V1_0)) => Ok(Self::Grpc),
+            (ProtocolBinding::JsonRpc | ProtocolBinding::HttpJson | ProtocolBinding::Grpc, _) => {
                 Err("a version that this client does not speak")
             }
             _ => Err("a binding that this client does not speak"),
@@ -37,15 +39,23 @@ impl Wire {
     /// The version that the wire is of.
     pub(crate) fn version(self) -> Version {
         match self {
-            Self::JsonRpc | Self::Rest => Version::V1_0,
+            Self::JsonRpc | Self::Rest | Self::Grpc => Version::V1_0,
         }
     }
 
     /// Whether a tenant is named in the request, and not in the URL.
     pub(crate) fn names_tenant(self) -> bool {
         match self {
-            Self::JsonRpc => true,
+            Self::JsonRpc | Self::Grpc => true,
             Self::Rest => false,
+        }
+    }
+
+    /// Whether streams come as messages of gRPC, and not as server-sent events.
+    pub(crate) fn is_grpc(self) -> bool {
+        match self {
+            Self::JsonRpc | Self::Rest => false,
+            Self::Grpc => true,
         }
     }
 
@@ -59,6 +69,7 @@ impl Wire {
         match self {
             Self::JsonRpc => jsonrpc::encode(interface, id, request),
             Self::Rest => rest::encode(interface, request, false),
+            Self::Grpc => grpc::encode(interface, request),
         }
     }
 
@@ -70,7 +81,7 @@ impl Wire {
         failed: &ClientError,
     ) -> Option<Result<Outgoing, ClientError>> {
         match self {
-            Self::JsonRpc => None,
+            Self::JsonRpc | Self::Grpc => None,
             Self::Rest => {
                 rest::has_other_verb(request, failed).then(|| rest::encode(interface, request, true))
             }
@@ -88,6 +99,7 @@ impl Wire {
         match self {
             Self::JsonRpc => jsonrpc::decode(operation, id, head, body),
             Self::Rest => rest::decode(operation, head, body),
+            Self::Grpc => grpc::decode(operation, head, body),
         }
     }
 
@@ -96,6 +108,7 @@ impl Wire {
         match self {
             Self::JsonRpc => jsonrpc::failure(head, body, id),
             Self::Rest => rest::failure(head, body),
+            Self::Grpc => grpc::failure(head, body),
         }
     }
 
@@ -104,6 +117,7 @@ impl Wire {
         match self {
             Self::JsonRpc => jsonrpc::event(data, id),
             Self::Rest => rest::event(data),
+            Self::Grpc => grpc::event(data),
         }
     }
 }

@@ -9,6 +9,7 @@ use chancery_protocol::{Error, ErrorCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::limits::ServerLimits;
+use crate::binding::grpc::Frames;
 use crate::binding::sse::EventFrames;
 
 /// The body of a response.
@@ -19,6 +20,8 @@ pub struct Body(Kind);
 enum Kind {
     Whole(Option<Bytes>),
     Stream(Box<EventFrames>),
+    /// With trailers at its end.
+    Frames(Box<dyn Frames>),
 }
 
 /// Why a body was not read.
@@ -43,6 +46,10 @@ impl Body {
     pub(crate) fn stream(frames: EventFrames) -> Self {
         Self(Kind::Stream(Box::new(frames)))
     }
+
+    pub(crate) fn frames(frames: impl Frames + 'static) -> Self {
+        Self(Kind::Frames(Box::new(frames)))
+    }
 }
 
 impl HttpBody for Body {
@@ -56,6 +63,7 @@ impl HttpBody for Body {
         match &mut self.0 {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Stream(frames) => frames.poll_bytes(context).map(|bytes| bytes.map(|b| Ok(Frame::data(b)))),
+            Kind::Frames(frames) => frames.poll_frame(context).map(|frame| frame.map(Ok)),
         }
     }
 
@@ -66,7 +74,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Kind::Stream(_) => SizeHint::default(),
+            Kind::Stream(_) | Kind::Frames(_) => SizeHint::default(),
         }
     }
 }

@@ -30,10 +30,24 @@ pub(crate) struct CardDocument {
     modified: SystemTime,
 }
 
+/// Where gRPC is served, and the tenant by which it finds the agent.
+#[derive(Debug)]
+pub(crate) struct GrpcInterface<'a> {
+    /// `host:port`.
+    pub(crate) place: &'a str,
+    /// Empty for the agent that needs none.
+    pub(crate) tenant: &'a str,
+}
+
 /// The card of an agent that is mounted at a URL: every interface, capability and mode in it is really there.
-pub(crate) fn derive(spec: &AgentSpec, url: &str, jsonrpc_path: &str) -> AgentCard {
+pub(crate) fn derive(
+    spec: &AgentSpec,
+    url: &str,
+    jsonrpc_path: &str,
+    grpc: Option<&GrpcInterface<'_>>,
+) -> AgentCard {
     let mut card = AgentCard::new(&*spec.name, &*spec.description, &*spec.version);
-    card.supported_interfaces = interfaces(url, jsonrpc_path);
+    card.supported_interfaces = interfaces(url, jsonrpc_path, grpc);
     card.capabilities = AgentCapabilities {
         streaming: Some(spec.streaming),
         push_notifications: Some(spec.push_notifications),
@@ -50,9 +64,14 @@ pub(crate) fn derive(spec: &AgentSpec, url: &str, jsonrpc_path: &str) -> AgentCa
 
 /// The card of an agent elsewhere that is served here: what it says about itself, and of what can be done with it only
 /// what can be done here. Its signatures do not hold for that, and how to authenticate there is not how to here.
-pub(crate) fn derive_relayed(relay: &Relay, url: &str, jsonrpc_path: &str) -> AgentCard {
+pub(crate) fn derive_relayed(
+    relay: &Relay,
+    url: &str,
+    jsonrpc_path: &str,
+    grpc: Option<&GrpcInterface<'_>>,
+) -> AgentCard {
     let mut card = AgentCard::clone(&relay.card);
-    card.supported_interfaces = interfaces(url, jsonrpc_path);
+    card.supported_interfaces = interfaces(url, jsonrpc_path, grpc);
     card.capabilities.streaming = Some(true);
     card.capabilities.push_notifications = Some(relay.push_notifications);
     card.capabilities.extended_agent_card = Some(false);
@@ -64,12 +83,16 @@ pub(crate) fn derive_relayed(relay: &Relay, url: &str, jsonrpc_path: &str) -> Ag
 }
 
 /// Every way to call an agent that is mounted at a URL.
-fn interfaces(url: &str, jsonrpc_path: &str) -> Vec<AgentInterface> {
+fn interfaces(url: &str, jsonrpc_path: &str, grpc: Option<&GrpcInterface<'_>>) -> Vec<AgentInterface> {
     let jsonrpc = format!("{url}{}", jsonrpc_path.trim_end_matches('/'));
-    vec![
+    let mut interfaces = vec![
         AgentInterface::new(jsonrpc, ProtocolBinding::JsonRpc),
         AgentInterface::new(url, ProtocolBinding::HttpJson),
-    ]
+    ];
+    let named =
+        |grpc: &GrpcInterface<'_>| AgentInterface::new(grpc.place, ProtocolBinding::Grpc).tenant(grpc.tenant);
+    interfaces.extend(grpc.map(named));
+    interfaces
 }
 
 /// What every agent of ours understands, and what this one adds.

@@ -25,6 +25,8 @@ use crate::runtime::Runtime;
 #[derive(Debug)]
 pub struct Server {
     pub(super) listener: TcpListener,
+    /// For gRPC, if that has a port of its own.
+    pub(super) grpc_listener: Option<TcpListener>,
     pub(super) service: Service,
     pub(super) url: String,
     pub(super) recovered: usize,
@@ -36,6 +38,11 @@ impl Server {
     /// The address that it listens on.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// The address that it listens on for gRPC, if that is another one.
+    pub fn grpc_addr(&self) -> Option<SocketAddr> {
+        self.grpc_listener.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
     /// The URL that its cards name.
@@ -70,13 +77,15 @@ impl Server {
         loop {
             let accepted = tokio::select! {
                 accepted = accept(&self.listener, &connections) => accepted,
+                accepted = accept_if(self.grpc_listener.as_ref(), &connections) => accepted,
                 () = &mut stop => break,
             };
             let (stream, permit) = accepted;
             self.spawn(stream, permit, &http, &graceful, &stopping);
         }
-        drop(self.listener);
+        drop((self.listener, self.grpc_listener));
         stopping.cancel();
+        self.service.stop();
         tracing::info!("no longer accepting connections; waiting for open calls");
         if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
             tracing::warn!("some connections were still open after {:?} and are cut", limits.drain);
@@ -232,6 +241,16 @@ async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStr
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
+    }
+}
+
+async fn accept_if(
+    listener: Option<&TcpListener>,
+    connections: &Arc<Semaphore>,
+) -> (TcpStream, OwnedSemaphorePermit) {
+    match listener {
+        Some(listener) => accept(listener, connections).await,
+        None => std::future::pending().await,
     }
 }
 

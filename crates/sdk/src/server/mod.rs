@@ -1,4 +1,4 @@
-//! The HTTP server: agents at paths, both bindings on one port.
+//! The HTTP server: agents at paths, all bindings on one port.
 //!
 //! A request passes `listener` (connections, limits), `service` (which agent, which binding, who), a binding
 //! in [`crate::binding`], and then the agent's endpoint.
@@ -7,6 +7,7 @@
 mod axum;
 mod body;
 mod card;
+mod grpc;
 mod hygiene;
 mod limits;
 mod listener;
@@ -23,6 +24,7 @@ use chancery_protocol::{AgentCard, Error, Principal, SecurityRequirement, Securi
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
+use tokio_util::sync::CancellationToken;
 
 use crate::egress::Egress;
 use crate::push::{Deliverer, PushLimits};
@@ -30,7 +32,8 @@ use crate::relay::Relay;
 use crate::runtime::Runtime;
 use crate::spec::{AgentSpec, name_problem};
 use crate::tasks::Notifier;
-use card::CardDocument;
+use card::{CardDocument, GrpcInterface};
+use grpc::Grpc;
 use service::{Authenticate, Mount, Served, Site, StreamSlots};
 
 pub use body::Body;
@@ -66,6 +69,7 @@ pub struct ServerBuilder {
     limits: ServerLimits,
     egress: Egress,
     push_limits: PushLimits,
+    grpc: Grpc,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
 }
@@ -123,6 +127,7 @@ impl Server {
             limits: ServerLimits::default(),
             egress: Egress::default(),
             push_limits: PushLimits::default(),
+            grpc: Grpc::default(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -271,12 +276,18 @@ impl ServerBuilder {
         if self.public_url.is_none() && !address.ip().is_unspecified() {
             self.public_url = Some(format!("{}://{address}", self.scheme()));
         }
+        let grpc_listener = match self.grpc.listen {
+            Some(address) => Some(TcpListener::bind(address).await?),
+            None => None,
+        };
+        self.grpc.name_place(self.public_url.as_deref(), grpc_listener.as_ref());
         #[cfg(feature = "tls")]
         let tls = self.tls.take();
         let (service, url) = self.build_site(Some(address))?;
         let recovered = service.recover().await.map_err(ServeError::Recover)?;
         Ok(Server {
             listener,
+            grpc_listener,
             service,
             url,
             recovered,
@@ -329,6 +340,8 @@ impl ServerBuilder {
             limits: self.limits,
             lenient_version: self.lenient_version,
             streams: StreamSlots::new(&self.limits),
+            stopping: CancellationToken::new(),
+            serves_grpc: !self.grpc.is_off,
             deliverer,
         };
         tokio::spawn(sweep(Arc::downgrade(&store)));
@@ -343,7 +356,10 @@ impl ServerBuilder {
         store: &Arc<Store>,
         deliverer: Option<&Deliverer>,
     ) -> Result<Mount, Error> {
-        let mut card = offered.card(&format!("{url}{path}"), &self.jsonrpc_path);
+        let needs_tenant = !path.is_empty() && self.agents.len() > 1;
+        let tenant = if needs_tenant { offered.name() } else { "" };
+        let grpc = self.grpc.place().map(|place| GrpcInterface { place, tenant });
+        let mut card = offered.card(&format!("{url}{path}"), &self.jsonrpc_path, grpc.as_ref());
         card.security_schemes.clone_from(&self.security);
         card.security_requirements =
             self.security.keys().map(|name| SecurityRequirement::default().and(name.as_str(), &[])).collect();
@@ -417,6 +433,7 @@ impl ServerBuilder {
             problems.push(format!("two agents are called `{}`", pair[0]));
         }
         problems.extend(self.limits.problems());
+        problems.extend(self.grpc.problems(self.authenticate.is_some() || self.allow_anonymous));
         for (path, offered) in &self.agents {
             if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
                 problems.push(format!("the path `{path}` must begin with a slash and not end with one"));
@@ -448,10 +465,10 @@ impl Offered {
         }
     }
 
-    fn card(&self, url: &str, jsonrpc_path: &str) -> AgentCard {
+    fn card(&self, url: &str, jsonrpc_path: &str, grpc: Option<&GrpcInterface<'_>>) -> AgentCard {
         match self {
-            Self::Agent(spec) => card::derive(spec, url, jsonrpc_path),
-            Self::Relay(relay) => card::derive_relayed(relay, url, jsonrpc_path),
+            Self::Agent(spec) => card::derive(spec, url, jsonrpc_path, grpc),
+            Self::Relay(relay) => card::derive_relayed(relay, url, jsonrpc_path, grpc),
         }
     }
 

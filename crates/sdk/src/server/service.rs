@@ -14,12 +14,13 @@ use chancery_protocol::{
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body, Unread};
 use super::card::{CardDocument, WELL_KNOWN_CARD};
 use super::hygiene;
 use super::limits::ServerLimits;
-use crate::binding::{head, jsonrpc, rest};
+use crate::binding::{grpc, head, jsonrpc, rest};
 use crate::push::Deliverer;
 use crate::relay::RelayEndpoint;
 use crate::runtime::{Runtime, contained};
@@ -38,6 +39,9 @@ pub(crate) struct Site {
     pub(crate) limits: ServerLimits,
     pub(crate) lenient_version: bool,
     pub(crate) streams: StreamSlots,
+    /// Cancelled when the site is about to go.
+    pub(crate) stopping: CancellationToken,
+    pub(crate) serves_grpc: bool,
     /// Posts notifications, if any agent has them; stops with the site.
     pub(crate) deliverer: Option<Deliverer>,
 }
@@ -126,6 +130,11 @@ impl Service {
     pub(crate) fn limits(&self) -> &ServerLimits {
         &self.0.limits
     }
+
+    /// Says to those who ask that it is about to go.
+    pub(crate) fn stop(&self) {
+        self.0.stopping.cancel();
+    }
 }
 
 impl<B> tower_service::Service<http::Request<B>> for Service
@@ -163,7 +172,10 @@ impl Site {
     {
         if let Some(problem) = hygiene::problem(&head) {
             let error = Error::with_message(ErrorCode::InvalidRequest, problem);
-            return rest::fail(false, &error);
+            return if grpc::is_grpc(&head) { grpc::fail(&error) } else { rest::fail(false, &error) };
+        }
+        if grpc::is_grpc(&head) {
+            return self.grpc(&head, body).await;
         }
         let Some((mount, path)) = self.find(head.uri.path()) else {
             return rest::no_route(rest::wants_a2a_json(&head), NoRoute::Path);
@@ -244,7 +256,7 @@ impl Site {
         response
     }
 
-    fn authenticate(&self, head: &Parts) -> Result<Principal, Error> {
+    pub(super) fn authenticate(&self, head: &Parts) -> Result<Principal, Error> {
         match &self.authenticate {
             Some(decide) => contained("authenticate", || decide(head)).flatten().inspect_err(|error| {
                 if error.code() == ErrorCode::Internal {
@@ -255,7 +267,7 @@ impl Site {
         }
     }
 
-    async fn call(
+    pub(super) async fn call(
         &self,
         mount: &Mount,
         mut request: Request,
@@ -332,7 +344,7 @@ impl StreamSlots {
     }
 
     /// A place for what the operation answers with, if that is a stream.
-    fn reserve(&self, operation: Operation) -> Result<StreamSlot, Error> {
+    pub(super) fn reserve(&self, operation: Operation) -> Result<StreamSlot, Error> {
         let mut permit = None;
         if operation.is_streaming() {
             permit = Some(self.slots.clone().try_acquire_owned().map_err(|_| {

@@ -1,0 +1,202 @@
+//! The gRPC binding: an operation is a path, its request and its answer are messages in frames, how it ended is said in
+//! trailers. What the messages are is in [`crate::protobuf`].
+
+pub(crate) mod health;
+mod stream;
+
+use std::fmt;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use chancery_protocol::{Error, ErrorCode, Event, Operation, Reply, Request};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Response, header};
+use http_body::Frame;
+use tokio::time::Instant;
+
+use super::head::{content_type, error_headers};
+use crate::grpc::frame::{self, Unframed};
+use crate::grpc::{CONTENT_TYPE, EVENT_NUMBERS, NUMBER_FIELD, SERVICE, status, timeout};
+use crate::protobuf::{Malformed, a2a_v1, from_json, request_to_json, wire};
+use crate::server::{Body, StreamSlot};
+
+pub(crate) use stream::EventMessages;
+
+/// What a path of gRPC names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    A2a(Operation),
+    Health(health::Method),
+}
+
+/// A body that ends with trailers.
+pub(crate) trait Frames: Send {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>>;
+}
+
+/// What a caller says about the answer, besides what all bindings read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Until when it is waited for.
+    pub(crate) deadline: Option<Instant>,
+    /// Whether events are to be numbered.
+    pub(crate) numbered: bool,
+}
+
+// === requests ===
+
+/// Whether a request is one of gRPC's, and not of gRPC-Web's or of HTTP's.
+pub(crate) fn is_grpc(head: &Parts) -> bool {
+    content_type(head).is_some_and(|actual| {
+        actual.strip_prefix(CONTENT_TYPE).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
+    })
+}
+
+/// The method that a path names.
+pub(crate) fn find(head: &Parts) -> Result<Method, Error> {
+    let unknown = |what: &str| Err(Error::with_message(ErrorCode::MethodNotFound, what.to_owned()));
+    if head.method != http::Method::POST {
+        return unknown("a call of gRPC is a POST");
+    }
+    if content_type(head).is_some_and(|actual| actual.contains('+') && !actual.ends_with("+proto")) {
+        return unknown("messages are taken as Protocol Buffers only; send `application/grpc`");
+    }
+    let path = head.uri.path().strip_prefix('/').and_then(|path| path.split_once('/'));
+    let Some((service, method)) = path else { return unknown("the path names no method") };
+    let found = match service {
+        SERVICE => Operation::from_method(method).map(Method::A2a),
+        health::SERVICE => health::Method::from_name(method).map(Method::Health),
+        _ => return unknown("this service is not served here"),
+    };
+    found.ok_or_else(|| Error::with_message(ErrorCode::MethodNotFound, "the service has no such method"))
+}
+
+impl Wanted {
+    pub(crate) fn of(head: &Parts) -> Result<Self, Error> {
+        let text = |name| head.headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let deadline = match text(timeout::GRPC_TIMEOUT).map(timeout::read) {
+            None => None,
+            Some(Some(time)) => Instant::now().checked_add(time),
+            Some(None) => {
+                return Err(Error::invalid_field(timeout::GRPC_TIMEOUT, "must be a number and a unit"));
+            }
+        };
+        Ok(Self { deadline, numbered: text(EVENT_NUMBERS) == Some("1") })
+    }
+}
+
+/// The message of a body.
+pub(crate) fn message(body: &[u8]) -> Result<&[u8], Error> {
+    frame::single(body).map_err(|why| match why {
+        Unframed::Compressed => {
+            Error::with_message(ErrorCode::MethodNotFound, "Messages are taken as they are, not compressed")
+        }
+        Unframed::TooLarge | Unframed::NotOne => Error::with_message(
+            ErrorCode::InvalidRequest,
+            "The request must have one message, in a frame of gRPC",
+        ),
+    })
+}
+
+/// Reads the request of an operation.
+pub(crate) fn decode(operation: Operation, body: &[u8]) -> Result<Request, Error> {
+    let (request, _) = a2a_v1::messages(operation);
+    let json = request_to_json(request, message(body)?).map_err(|why| unreadable(&why))?;
+    Request::decode(operation, &json)
+}
+
+pub(crate) fn unreadable(why: &Malformed) -> Error {
+    Error::with_message(ErrorCode::ParseError, format!("Invalid protobuf payload: {why}"))
+}
+
+// === answers ===
+
+/// Answers with what came of a call. The first event of a stream is waited for, so that a stream that fails at once is a
+/// failure like any other.
+pub(crate) async fn respond(
+    operation: Operation,
+    reply: Result<(Reply, StreamSlot), Error>,
+    wanted: Wanted,
+) -> Response<Body> {
+    match reply {
+        Ok((Reply::Stream(events), slot)) => {
+            match EventMessages::begin(events, slot, wanted, write_event).await {
+                Ok(messages) => head(Body::frames(messages)),
+                Err(error) => fail(&error),
+            }
+        }
+        Ok((reply, _)) => match write_reply(operation, &reply) {
+            Ok(message) => head(Body::frames(Whole { message: Some(message), trailers: Some(status::ok()) })),
+            Err(error) => fail(&error),
+        },
+        Err(error) => fail(&error),
+    }
+}
+
+fn write_reply(operation: Operation, reply: &Reply) -> Result<Bytes, Error> {
+    let mut json = Vec::with_capacity(1024);
+    reply.write_json(&mut json)?;
+    let (_, answer) = a2a_v1::messages(operation);
+    let mut out = Vec::with_capacity(json.len());
+    frame::put(&mut out, |out| from_json(out, answer, &json)).map_err(Error::internal)?;
+    Ok(out.into())
+}
+
+fn write_event(out: &mut Vec<u8>, event: &Event, numbered: bool) -> Result<(), Error> {
+    frame::put(out, |out| {
+        from_json(out, &a2a_v1::STREAM_RESPONSE, &event.json)?;
+        if numbered && event.number > 0 {
+            wire::put_number(out, NUMBER_FIELD, event.number);
+        }
+        Ok(())
+    })
+    .map_err(|why: Malformed| Error::internal(why))
+}
+
+/// A failure, said in the head of an answer that has nothing else.
+pub(crate) fn fail(error: &Error) -> Response<Body> {
+    let mut response = head(Body::empty());
+    status::put(response.headers_mut(), error);
+    error_headers(&mut response, error);
+    response
+}
+
+/// The caller has stopped waiting.
+pub(crate) fn late() -> Response<Body> {
+    let mut response = head(Body::empty());
+    put_late(response.headers_mut());
+    response
+}
+
+fn put_late(headers: &mut HeaderMap) {
+    let error = Error::with_message(ErrorCode::Unavailable, "The deadline of the call has passed");
+    status::put_as(headers, status::DEADLINE_EXCEEDED, &error);
+}
+
+/// gRPC has one HTTP status for everything.
+fn head(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+    response
+}
+
+/// One message, then how it went.
+pub(crate) struct Whole {
+    message: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+}
+
+impl Frames for Whole {
+    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+        if let Some(message) = self.message.take() {
+            return Poll::Ready(Some(Frame::data(message)));
+        }
+        Poll::Ready(self.trailers.take().map(Frame::trailers))
+    }
+}
+
+impl fmt::Debug for dyn Frames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Frames")
+    }
+}
