@@ -155,8 +155,8 @@ async fn a_card_that_is_none_is_refused() {
         (|_| Reply::Whole(304, Vec::new(), String::new()), "HTTP status 304"),
         (|_| Reply::Whole(200, Vec::new(), " ".repeat(70_000)), "larger than the 65536 bytes"),
         (
-            |_| Reply::json(200, &card("grpc.example:443", "GRPC", false)),
-            "it offers GRPC 1.0 at grpc.example:443",
+            |_| Reply::json(200, &card("https://a.example", "urn:semaphore", false)),
+            "it offers urn:semaphore 1.0 at https://a.example",
         ),
     ];
     for (script, expected) in scripts {
