@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use chancery_protocol::{Message, Task, TaskId, TaskState, TaskStatus, Timestamp};
+use chancery_protocol::{
+    ContextId, Message, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, Timestamp,
+};
 use chancery_store::{Admission, Batch, Clock, Read, Retention, Scope, Store, StoreError, StoreLimits};
 
 fn scope() -> Scope {
@@ -21,14 +23,18 @@ fn store() -> (Store, Clock) {
     (Store::open_with("memory:", limits, clock.clone()).unwrap(), clock)
 }
 
-/// A task that has ended at once, with a key of its own. Each one that ends sweeps.
+/// A task that begins and ends, with a key of its own. Each one that ends sweeps.
 async fn end(store: &Store, id: &str) {
-    let mut task = Task::submitted(id.into(), "c".into(), Message::user("go"));
-    task.status = TaskStatus { state: TaskState::Completed, message: None, timestamp: Some(store.now()) };
+    let (task_id, context_id) = (TaskId::from(id), ContextId::from("c"));
     let mut batch = Batch::default();
-    batch.create(task);
+    batch.create(Task::submitted(task_id.clone(), context_id.clone(), Message::user("go")));
     batch.admission = Some(Admission { key: id.to_owned(), digest: [0; 32] });
-    store.append(&scope(), &TaskId::from(id), batch).await.unwrap();
+    store.append(&scope(), &task_id, batch).await.unwrap();
+    let status = TaskStatus::at(store.now(), TaskState::Completed, None);
+    let mut batch = Batch::default();
+    let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
+    batch.status(update, None);
+    store.append(&scope(), &task_id, batch).await.unwrap();
 }
 
 async fn is_whole(store: &Store, id: &str) -> bool {

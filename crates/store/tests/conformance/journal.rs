@@ -94,7 +94,12 @@ pub(crate) async fn transitions_follow_the_protocol(store: Arc<Store>) {
                 continue;
             }
             let id = format!("{from:?}-{to:?}");
-            create(&id, from, 0).done(&store).await;
+            if TERMINAL.contains(&from) {
+                create(&id, TaskState::Submitted, 0).done(&store).await;
+                draft(&id).status(from, 0).done(&store).await;
+            } else {
+                create(&id, from, 0).done(&store).await;
+            }
             let legal =
                 ACTIVE.contains(&from) && !matches!(to, TaskState::Unspecified | TaskState::Submitted);
             let before = picture(&store, &id).await;
