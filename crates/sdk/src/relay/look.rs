@@ -73,13 +73,17 @@ impl Core {
         let (live, snapshot, events) = self.tasks.subscribe(&call).await?;
         let state = snapshot.task.state();
         drop(snapshot);
-        // Whoever has the pen sees to it that what goes on is followed.
-        if !state.is_terminal()
-            && let Some(pen) = live.free_pen()
-        {
-            self.follow((live, pen), state, None, None, options_for(call.context));
+        if !state.is_terminal() {
+            self.see_to(live, state, options_for(call.context));
         }
         Ok(events)
+    }
+
+    /// Has a task followed that nobody follows. Whoever has the pen sees to that by themselves.
+    pub(super) fn see_to(self: &Arc<Self>, live: Arc<Live>, state: TaskState, options: Options) {
+        if let Some(pen) = live.free_pen() {
+            self.follow((live, pen), state, None, None, options);
+        }
     }
 
     /// Has the agent stop a task, and writes that it did.

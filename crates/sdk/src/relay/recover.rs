@@ -23,9 +23,7 @@ impl Core {
             let Some(newest) = found.last().cloned() else { return Ok(picked_up) };
             for Unfinished { scope, task, .. } in &found {
                 let live = self.tasks.live.enter(scope, task);
-                let Some(pen) = live.free_pen() else { continue };
-                let options = Options { keyless: true, ..Options::default() };
-                self.follow((live, pen), TaskState::Working, None, None, options);
+                self.see_to(live, TaskState::Working, Options::default());
                 picked_up += 1;
             }
             last = Some(newest);

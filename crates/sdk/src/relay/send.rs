@@ -52,6 +52,9 @@ impl Core {
         let (scope, task) = match self.take(call).await? {
             Taken::Repeats(scope, id) => {
                 let task = self.tasks.snapshot(&scope, &id).await?.task;
+                if goes_on(task.state()) {
+                    self.see_to(self.tasks.live.enter(&scope, &id), task.state(), Options::default());
+                }
                 (scope, task)
             }
             Taken::Goes(mut outgoing) => {

@@ -9,11 +9,11 @@ use chancery_protocol::{
 use chancery_store::{Batch, Scope};
 
 use super::Core;
-use super::keep::{About, Along, Beginning, Kept};
+use super::keep::{About, Along, Beginning, Kept, goes_on};
 use super::line::{Live, Pen};
 use super::send::{Outgoing, Taken};
 use super::told::{Ending, told};
-use crate::client::Events;
+use crate::client::{Events, Options};
 use crate::tasks::{Subscription, TurnEnd, only};
 
 impl Core {
@@ -185,8 +185,10 @@ impl Core {
         live.end_with_question(end.clone());
         let snapshot = self.tasks.snapshot(scope, id).await?;
         live.catch_up(snapshot.number, snapshot.task.is_over());
-        if snapshot.task.state() == TaskState::InputRequired {
-            end.close_after(snapshot.number);
+        match snapshot.task.state() {
+            TaskState::InputRequired => end.close_after(snapshot.number),
+            state if goes_on(state) => self.see_to(live.clone(), state, Options::default()),
+            _ => {}
         }
         Ok(Box::pin(Subscription::after(self.tasks.store.clone(), live, 0, Some(end))))
     }

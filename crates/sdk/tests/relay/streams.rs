@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_sdk::{AgentSpec, ErrorCode, Outcome, Part, Turn};
+use chancery_sdk::{AgentSpec, ErrorCode, Outcome, Part, Principal, Turn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -134,6 +134,26 @@ async fn a_question_ends_the_stream_and_the_answer_opens_another() {
         let done = client.get(&task).await;
         let said: Vec<_> = done["history"].as_array().expect("a history").iter().map(text).collect();
         assert_eq!(said, ["one of them", "thinking", "Which one?", "this one", "thinking"]);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_stays_open_while_somebody_authenticates() {
+    let spec = agent(|turn: Turn| async move {
+        Ok(match turn.task() {
+            None => turn.ask_for_auth("Who are you?"),
+            Some(_) => Outcome::text("Welcome"),
+        })
+    });
+    for wire in WIRES {
+        let there = chancery_sdk::testing::spawn(spec.clone()).await;
+        let relay = serve_relay(there.url(), wire).await;
+        let mut events = relay.rest().stream(message("open up")).await;
+        let asked = events.through(|event| event.is(AUTH_REQUIRED)).await;
+        let task = id(&asked[0].payload()["task"]);
+        there.runtime().resume(&Principal::anonymous(), &task.as_str().into()).await.expect("it waits");
+        assert!(events.rest().await.last().expect("an end").is(COMPLETED));
+        assert_eq!(state(&relay.jsonrpc().get(&task).await), COMPLETED);
     }
 }
 
