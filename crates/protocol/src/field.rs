@@ -3,16 +3,29 @@
 //! ProtoJSON reads `null` as unset, drops defaults of implicit presence, and takes `5.0` and `"5"` for an
 //! int32. A message is always an object: serde's derive would also take a list of its fields in order, which
 //! no other reader of the same bytes does.
+//!
+//! Public for those who read older versions of the protocol by the same rules.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use base64::Engine as _;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::Bytes;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
+pub use crate::id::empty_as_none;
+
 /// A message that must be written as an object.
-pub(crate) struct Object<T>(pub(crate) T);
+#[derive(Debug)]
+pub struct Object<T>(pub T);
+
+/// Bytes, base64 on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base64(pub Bytes);
 
 /// A whole number in any of the spellings that ProtoJSON allows.
 #[derive(Default)]
@@ -25,7 +38,7 @@ struct Int32Visitor;
 // === presence ===
 
 /// For fields of implicit presence: `null` on input means unset.
-pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -34,14 +47,14 @@ where
 }
 
 /// For fields of implicit presence: a default value is not written.
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 // === messages ===
 
 /// For a required message.
-pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -50,7 +63,7 @@ where
 }
 
 /// For a message that may be absent.
-pub(crate) fn optional_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub fn optional_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -59,7 +72,7 @@ where
 }
 
 /// For a member of a one-of, read by hand.
-pub(crate) fn next_object<'de, M, T>(map: &mut M) -> Result<Option<T>, M::Error>
+pub fn next_object<'de, M, T>(map: &mut M) -> Result<Option<T>, M::Error>
 where
     M: MapAccess<'de>,
     T: Deserialize<'de>,
@@ -68,7 +81,7 @@ where
 }
 
 /// For a list of messages, `null` being none.
-pub(crate) fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+pub fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -78,7 +91,7 @@ where
 }
 
 /// For a map of messages, `null` being none.
-pub(crate) fn objects_by_name<'de, D, T>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error>
+pub fn objects_by_name<'de, D, T>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -108,12 +121,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 // === numbers ===
 
 /// For an int32 of implicit presence.
-pub(crate) fn int32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+pub fn int32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     null_as_default(deserializer).map(|Int32(number)| number)
 }
 
 /// For an int32 that may be absent.
-pub(crate) fn optional_int32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
+pub fn optional_int32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     Ok(Option::deserialize(deserializer)?.map(|Int32(number)| number))
 }
 
@@ -157,6 +170,25 @@ impl Visitor<'_> for Int32Visitor {
             (None, Some(float)) => self.visit_f64(float),
             (None, None) => Err(E::invalid_value(Unexpected::Str(text), &self)),
         }
+    }
+}
+
+// === bytes ===
+
+/// Writers differ: both alphabets and missing padding are read.
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+    .with_decode_allow_trailing_bits(true);
+const LENIENT_STANDARD: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD, LENIENT);
+const LENIENT_URL_SAFE: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT);
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(deserializer)?;
+        let url_safe = text.bytes().any(|byte| matches!(byte, b'-' | b'_'));
+        let engine = if url_safe { &LENIENT_URL_SAFE } else { &LENIENT_STANDARD };
+        let bytes = engine.decode(text.as_bytes()).map_err(|_| D::Error::custom("expected base64"))?;
+        Ok(Self(bytes.into()))
     }
 }
 

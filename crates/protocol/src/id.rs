@@ -87,7 +87,7 @@ id! {
 }
 
 /// For id fields of implicit presence: `null` and `""` on input both mean unset.
-pub(crate) fn empty_as_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub fn empty_as_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Deserialize<'de> + std::borrow::Borrow<str>,

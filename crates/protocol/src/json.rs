@@ -140,6 +140,14 @@ impl JsonObject {
         Self::parse(&joined(&entries)).unwrap_or_else(|_| over.clone())
     }
 
+    /// This object without an entry, if that leaves any.
+    #[must_use]
+    pub fn without(&self, key: &str) -> Option<Self> {
+        let mut entries = self.entries();
+        entries.retain(|(known, _)| unquoted(known).as_deref() != Ok(key));
+        if entries.is_empty() { None } else { Self::parse(&joined(&entries)).ok() }
+    }
+
     fn entries(&self) -> Vec<(&RawValue, &RawValue)> {
         let Entries(entries) = serde_json::from_str(self.as_str()).unwrap_or_default();
         entries

@@ -118,22 +118,30 @@ impl<'a> Envelope<'a> {
 
 /// Reads a whole call. The id always comes along, so that every answer can carry it.
 pub fn decode_call(body: &[u8]) -> (RequestId<'static>, Result<Request, Error>) {
-    if let Some((id, request)) = one_pass::read(body) {
-        return (id.into_owned(), Ok(request));
+    if let Some((id, request)) = decode_call_at_once(body) {
+        return (id, Ok(request));
     }
     match Envelope::decode(body) {
         Err((id, error)) => (id, Err(error)),
         Ok(envelope) => {
             let request = match Operation::from_method(&envelope.method) {
                 Some(operation) => Request::decode(operation, envelope.params()),
-                None => {
-                    let text = format!("Method not found: {}", excerpt(&envelope.method, MAX_METHOD_CHARS));
-                    Err(Error::with_message(ErrorCode::MethodNotFound, text))
-                }
+                None => Err(method_not_found(&envelope.method)),
             };
             (envelope.id.into_owned(), request)
         }
     }
+}
+
+/// Reads a call that is as nearly all are, in one pass. None says nothing but that an [`Envelope`] has to be read.
+pub fn decode_call_at_once(body: &[u8]) -> Option<(RequestId<'static>, Request)> {
+    one_pass::read(body).map(|(id, request)| (id.into_owned(), request))
+}
+
+/// There is no such method.
+pub fn method_not_found(method: &str) -> Error {
+    let text = format!("Method not found: {}", excerpt(method, MAX_METHOD_CHARS));
+    Error::with_message(ErrorCode::MethodNotFound, text)
 }
 
 /// How much of an unknown method is repeated.
@@ -159,14 +167,19 @@ fn refuse(error: &serde_json::Error) -> Error {
 
 /// A whole request with a number as its id.
 pub fn write_call(out: &mut Vec<u8>, id: u64, request: &Request) -> Result<(), Error> {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    out.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
-    out.extend_from_slice(br#","method":""#);
-    out.extend_from_slice(request.operation().method().as_bytes());
-    out.extend_from_slice(br#"","params":"#);
+    write_call_head(out, id, request.operation().method());
     request.write_json(out)?;
     out.push(b'}');
     Ok(())
+}
+
+/// What stands before the parameters of a request; after them there is one brace to close.
+pub fn write_call_head(out: &mut Vec<u8>, id: u64, method: &str) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+    out.extend_from_slice(br#","method":""#);
+    out.extend_from_slice(method.as_bytes());
+    out.extend_from_slice(br#"","params":"#);
 }
 
 // === answers ===
@@ -252,11 +265,15 @@ pub fn write_result_head(out: &mut Vec<u8>, id: &RequestId<'_>) {
 
 /// A whole answer that says what failed.
 pub fn write_error(out: &mut Vec<u8>, id: &RequestId<'_>, error: &Error) {
+    write_error_as(out, id, error.code().row().jsonrpc, error);
+}
+
+/// The same, with the code that another version has for it.
+pub fn write_error_as(out: &mut Vec<u8>, id: &RequestId<'_>, code: i32, error: &Error) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id.as_str().as_bytes());
     out.extend_from_slice(br#","error":"#);
-    let object =
-        ErrorObject { code: error.code().row().jsonrpc, message: error.message(), data: error.details() };
+    let object = ErrorObject { code, message: error.message(), data: error.details() };
     // Writing strings and numbers into memory cannot fail.
     let _ = write_json(out, &object);
     out.push(b'}');

@@ -23,7 +23,7 @@ mod denied;
 mod error;
 mod error_decode;
 mod event;
-mod field;
+pub mod field;
 mod id;
 mod json;
 pub mod jsonrpc;

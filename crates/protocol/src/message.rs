@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use base64::Engine as _;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD};
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::field::{is_default, null_as_default};
+use crate::field::{Base64, is_default, null_as_default};
 use crate::id::{ArtifactId, ContextId, MessageId, TaskId, empty_as_none};
 use crate::json::{Json, JsonObject};
 
@@ -209,13 +209,6 @@ impl Message {
 
 // === impl Part ===
 
-/// Writers differ: both alphabets and missing padding are read.
-const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
-    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-    .with_decode_allow_trailing_bits(true);
-const LENIENT_STANDARD: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD, LENIENT);
-const LENIENT_URL_SAFE: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT);
-
 impl Part {
     /// A text part.
     pub fn text(text: impl Into<String>) -> Self {
@@ -374,18 +367,6 @@ impl<'de> Visitor<'de> for PartVisitor {
         }
         let content = content.ok_or_else(|| M::Error::custom("expected one of text, raw, url, data"))?;
         Ok(Part { content, metadata, filename, media_type })
-    }
-}
-
-struct Base64(Bytes);
-
-impl<'de> Deserialize<'de> for Base64 {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <Cow<'de, str>>::deserialize(deserializer)?;
-        let url_safe = text.bytes().any(|byte| matches!(byte, b'-' | b'_'));
-        let engine = if url_safe { &LENIENT_URL_SAFE } else { &LENIENT_STANDARD };
-        let bytes = engine.decode(text.as_bytes()).map_err(|_| D::Error::custom("expected base64"))?;
-        Ok(Self(bytes.into()))
     }
 }
 

@@ -42,7 +42,23 @@ impl Version {
             "" => Some(Self::V0_3),
             text => Self::parse(text),
         };
-        version.filter(|version| served.contains(version)).ok_or_else(|| not_served(asked, served))
+        version.filter(|version| served.contains(version)).ok_or_else(|| Self::not_served(asked, served))
+    }
+
+    /// The refusal of what a call asks for; empty if it does not say. The versions that are served are named in it,
+    /// the newest of them last.
+    pub fn not_served(asked: &str, served: &[Self]) -> Error {
+        let supported: Vec<_> = served.iter().map(ToString::to_string).collect();
+        let message = if asked.is_empty() {
+            format!(
+                "Protocol version not supported: a request without A2A-Version speaks 0.3; send `A2A-Version: {}`",
+                supported.last().map_or("1.0", String::as_str)
+            )
+        } else {
+            format!("Protocol version not supported: {}", excerpt(asked, 32))
+        };
+        Error::with_message(ErrorCode::VersionNotSupported, message)
+            .about("supportedVersions", supported.join(","))
     }
 }
 
@@ -50,20 +66,6 @@ impl Version {
 fn number(text: &str) -> Option<u16> {
     let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     if is_digits { text.parse().ok() } else { None }
-}
-
-fn not_served(asked: &str, served: &[Version]) -> Error {
-    let supported: Vec<_> = served.iter().map(ToString::to_string).collect();
-    let message = if asked.is_empty() {
-        format!(
-            "Protocol version not supported: a request without A2A-Version speaks 0.3; send `A2A-Version: {}`",
-            supported.last().map_or("1.0", String::as_str)
-        )
-    } else {
-        format!("Protocol version not supported: {}", excerpt(asked, 32))
-    };
-    Error::with_message(ErrorCode::VersionNotSupported, message)
-        .about("supportedVersions", supported.join(","))
 }
 
 impl fmt::Display for Version {
