@@ -31,7 +31,7 @@ pub use clock::Clock;
 pub use error::StoreError;
 pub use limits::{Retention, StoreLimits, TaskLimits};
 pub use memory::MemoryStore;
-pub use outbox::{Delivery, OutboxPlace};
+pub use outbox::{Delivery, OutboxPlace, Registration};
 pub use record::{Admission, Appended, Batch, ListQuery, Page, PageToken, Read, Scope, Snapshot, StoreCheck};
 pub use recovery::Unfinished;
 pub use sqlite::SqliteStore;

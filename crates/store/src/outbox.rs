@@ -14,11 +14,21 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{PushConfigId, TaskId, TaskPushNotificationConfig, Timestamp};
+use chancery_protocol::{PushConfigId, TaskId, TaskPushNotificationConfig, Timestamp, Version};
 
 use crate::error::StoreError;
 use crate::record::Scope;
 use crate::{Store, limits};
+
+/// A configuration, and the version of the protocol that it was registered in: what is posted to it is written in the
+/// same one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Where to post, and how.
+    pub config: TaskPushNotificationConfig,
+    /// The version that whoever registered it speaks.
+    pub version: Version,
+}
 
 /// A configuration that is behind its task: the events after its cursor are to be posted to it, in order.
 #[derive(Clone, Debug)]
@@ -29,6 +39,8 @@ pub struct Delivery {
     pub task: TaskId,
     /// Where to.
     pub config: Arc<TaskPushNotificationConfig>,
+    /// The version that it was registered in.
+    pub version: Version,
     /// The number of the last event that is done with.
     pub cursor: u64,
     /// How many times in a row it has failed.
@@ -46,6 +58,13 @@ pub struct OutboxPlace {
     pub row: u64,
 }
 
+/// Registered in the version that this crate models.
+impl From<TaskPushNotificationConfig> for Registration {
+    fn from(config: TaskPushNotificationConfig) -> Self {
+        Self { config, version: Version::V1_0 }
+    }
+}
+
 impl Store {
     /// Registers a configuration with a task, in place of the one with the same id if there is one. It gets
     /// the events that come later. Gives it back as it is kept: with an id, if it had none.
@@ -53,11 +72,12 @@ impl Store {
         &self,
         scope: &Scope,
         task: &TaskId,
-        config: TaskPushNotificationConfig,
+        registration: impl Into<Registration>,
     ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
+        let registration = registration.into();
         match self {
-            Self::Memory(store) => store.put_push_config(scope, task, config),
-            Self::Sqlite(store) => Box::pin(store.put_push_config(scope, task, config)).await,
+            Self::Memory(store) => store.put_push_config(scope, task, registration),
+            Self::Sqlite(store) => Box::pin(store.put_push_config(scope, task, registration)).await,
         }
     }
 

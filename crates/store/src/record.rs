@@ -7,11 +7,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_protocol::{
     Artifact, ContextId, Event, Json, KeptTask, Message, Part, Task, TaskArtifactUpdateEvent, TaskId,
-    TaskPushNotificationConfig, TaskState, TaskStatusUpdateEvent, Timestamp, write_json,
+    TaskState, TaskStatusUpdateEvent, Timestamp, write_json,
 };
 use serde::Serialize;
 
 use crate::error::StoreError;
+use crate::outbox::Registration;
 
 /// Whose tasks they are. Nothing crosses from one scope to another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +35,7 @@ pub struct Batch {
     /// The idempotency key that this batch uses up.
     pub admission: Option<Admission>,
     /// A push notification configuration to register, with its id. It gets every event of this batch.
-    pub push: Option<Box<TaskPushNotificationConfig>>,
+    pub push: Option<Box<Registration>>,
 }
 
 /// One event, and what it does to the task.

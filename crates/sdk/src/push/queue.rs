@@ -161,6 +161,7 @@ mod tests {
             scope: Scope { realm: "r".into(), owner: "o".into(), agent: "a".into() },
             task: task.into(),
             config: Arc::new(config),
+            version: chancery_protocol::Version::V1_0,
             cursor: 0,
             attempts,
             place: OutboxPlace { due: Timestamp::from_millis(0), row },

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use chancery_protocol::{
-    CancelTaskRequest, ContextId, Error, KeptTask, Message, Request, Task, TaskId,
-    TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    CancelTaskRequest, ContextId, Error, KeptTask, Message, Request, Task, TaskId, TaskState, TaskStatus,
+    TaskStatusUpdateEvent,
 };
-use chancery_store::{Admission, Appended, Batch, Scope, StoreError};
+use chancery_store::{Admission, Appended, Batch, Registration, Scope, StoreError};
 
 use super::Core;
 use super::delta::delta;
@@ -18,7 +18,7 @@ use crate::tasks::from_store;
 /// What is written along with a task that is new here.
 #[derive(Debug, Default)]
 pub(super) struct Beginning {
-    pub(super) push: Option<Box<TaskPushNotificationConfig>>,
+    pub(super) push: Option<Box<Registration>>,
     pub(super) admission: Option<Admission>,
 }
 
@@ -86,9 +86,10 @@ impl Core {
             return Err(self.refuse(id, "the id of its task cannot be used"));
         }
         batch.admission = beginning.admission;
-        batch.push = beginning
-            .push
-            .map(|config| Box::new(TaskPushNotificationConfig { task_id: Some(id.clone()), ..*config }));
+        batch.push = beginning.push.map(|mut registration| {
+            registration.config.task_id = Some(id.clone());
+            registration
+        });
         let trouble = match self.tasks.append(scope, id, batch).await {
             Ok(appended) => return Ok(Kept::New(appended)),
             Err(StoreError::Exists { id } | StoreError::Duplicate { task: id }) => {

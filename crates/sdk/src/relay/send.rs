@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Call, Error, KeptTask, Message, Request, SendMessageRequest, SendMessageResponse, TaskId,
-    TaskPushNotificationConfig, TaskView,
+    Call, Error, KeptTask, Message, Request, SendMessageRequest, SendMessageResponse, TaskId, TaskView,
 };
-use chancery_store::{Batch, Scope};
+use chancery_store::{Batch, Registration, Scope};
 use sha2::{Digest, Sha256};
 
 use super::keep::{About, Along, Beginning, Kept, goes_on};
@@ -104,7 +103,8 @@ impl Core {
             wanted.task_push_notification_config.take()
         });
         let no_task = TaskId::from("");
-        let push = push.map(|config| self.tasks.inline_push(config, &no_task)).transpose()?;
+        let push =
+            push.map(|config| self.tasks.inline_push(config, &no_task, context.version)).transpose()?;
         self.forget_foreign_tasks(&scope, &mut request.message).await;
         let continues = request.message.task_id.clone();
         if let Some(id) = &continues {
@@ -205,15 +205,10 @@ impl Core {
     }
 
     /// Registers a receiver that came with a message for a task that exists.
-    pub(super) async fn register(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        push: Option<Box<TaskPushNotificationConfig>>,
-    ) {
-        let Some(config) = push else { return };
-        let config = TaskPushNotificationConfig { task_id: Some(id.clone()), ..*config };
-        if let Err(error) = self.tasks.store.put_push_config(scope, id, config).await {
+    pub(super) async fn register(&self, scope: &Scope, id: &TaskId, push: Option<Box<Registration>>) {
+        let Some(mut registration) = push else { return };
+        registration.config.task_id = Some(id.clone());
+        if let Err(error) = self.tasks.store.put_push_config(scope, id, *registration).await {
             tracing::warn!(task.id = %id, %error, "a receiver of task {id} was not registered");
         }
     }

@@ -12,9 +12,9 @@ use std::task::{Context, Poll, Waker};
 
 use chancery_protocol::{
     Artifact, ArtifactId, ContextId, Json, JsonObject, Message, Task, TaskArtifactUpdateEvent, TaskId,
-    TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    TaskState, TaskStatus, TaskStatusUpdateEvent,
 };
-use chancery_store::{Batch, Clock};
+use chancery_store::{Batch, Clock, Registration};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -131,8 +131,8 @@ impl Sink {
     }
 
     /// Registers somebody who is to be told of every event from the next one on.
-    pub(crate) fn set_push(&self, config: Box<TaskPushNotificationConfig>) {
-        self.inner.lock().batch.push = Some(config);
+    pub(crate) fn set_push(&self, registration: Box<Registration>) {
+        self.inner.lock().batch.push = Some(registration);
     }
 
     pub(crate) fn set_state(&self, state: Json) {

@@ -62,7 +62,7 @@ impl Core {
         }
         let Call { request: SendMessageRequest { message, mut configuration, metadata, .. }, context } =
             *call;
-        let (message, sink) = self.open(message, configuration.as_mut(), false)?;
+        let (message, sink) = self.open(message, configuration.as_mut(), &context, false)?;
         let facts = self.facts(configuration, metadata, context, Vec::new(), None);
         Ok(Taken::Starts(self.clone().prepare(scope.clone(), sink, message, facts, None)))
     }
@@ -110,6 +110,7 @@ impl Core {
         &self,
         message: Message,
         configuration: Option<&mut SendMessageConfiguration>,
+        context: &CallContext,
         always: bool,
     ) -> Result<(Message, Sink), Error> {
         let task_id = TaskId::generate();
@@ -119,7 +120,7 @@ impl Core {
         let task = Task::submitted(task_id.clone(), context_id, message.clone());
         let sink = Sink::unopened(self.tasks.store.clock(), task);
         if let Some(config) = configuration.and_then(|wanted| wanted.task_push_notification_config.take()) {
-            sink.set_push(self.tasks.inline_push(config, &task_id)?);
+            sink.set_push(self.tasks.inline_push(config, &task_id, context.version)?);
         }
         if opens {
             sink.open();
@@ -131,7 +132,7 @@ impl Core {
     async fn open_with_key(self: Arc<Self>, scope: &Scope, incoming: Box<Incoming>) -> Result<Taken, Error> {
         let Incoming { message, mut configuration, metadata, context, admission, .. } = *incoming;
         // What a repeat joins is a task, so a call with a key always gets one.
-        let (message, sink) = self.open(message, configuration.as_mut(), admission.is_some())?;
+        let (message, sink) = self.open(message, configuration.as_mut(), &context, admission.is_some())?;
         let mut live = None;
         if admission.is_some() {
             let entered = self.tasks.live.enter(scope, sink.task_id());
@@ -251,7 +252,9 @@ impl Core {
         batch.admission = admission;
         let config = configuration.as_mut().and_then(|wanted| wanted.task_push_notification_config.take());
         batch.push = match config {
-            Some(config) => Some(self.tasks.inline_push(config, &task_id).map_err(Begin::Failed)?),
+            Some(config) => {
+                Some(self.tasks.inline_push(config, &task_id, context.version).map_err(Begin::Failed)?)
+            }
             None => None,
         };
         batch.status(update, is_new.then(|| message.clone()));

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     Call, Error, ErrorCode, ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse,
-    PushConfigId, PushNotificationConfigRequest, TaskId, TaskPushNotificationConfig,
+    PushConfigId, PushNotificationConfigRequest, TaskId, TaskPushNotificationConfig, Version,
 };
-use chancery_store::StoreError;
+use chancery_store::{Registration, StoreError};
 
 use super::Tasks;
 use super::failure::from_store;
@@ -30,14 +30,16 @@ impl<W> Tasks<W> {
         &self,
         config: TaskPushNotificationConfig,
         task: &TaskId,
-    ) -> Result<Box<TaskPushNotificationConfig>, Error> {
+        version: Version,
+    ) -> Result<Box<Registration>, Error> {
         self.check_receiver(&config, "configuration.taskPushNotificationConfig.url")?;
-        Ok(Box::new(TaskPushNotificationConfig {
+        let config = TaskPushNotificationConfig {
             id: Some(config.id.unwrap_or_else(PushConfigId::generate)),
             task_id: Some(task.clone()),
             tenant: String::new(),
             ..config
-        }))
+        };
+        Ok(Box::new(Registration { config, version }))
     }
 
     pub(crate) async fn create_push_config(
@@ -51,7 +53,8 @@ impl<W> Tasks<W> {
         let task = config.task_id.clone().unwrap_or_else(|| "".into());
         self.check_receiver(&config, "url")?;
         let config = TaskPushNotificationConfig { tenant: String::new(), ..config };
-        let kept = self.store.put_push_config(&scope, &task, config).await.map_err(from_store)?;
+        let registration = Registration { config, version: call.context.version };
+        let kept = self.store.put_push_config(&scope, &task, registration).await.map_err(from_store)?;
         // One that takes the place of another may have been waiting for a receiver that works.
         if let Some(notifier) = &self.notifier {
             notifier.wake();

@@ -215,7 +215,7 @@ pub(crate) async fn begin(store: &Store, task: &str, config: TaskPushNotificatio
     for n in 0..chunks {
         add_chunk(&mut batch, task, &n.to_string());
     }
-    batch.push = Some(Box::new(config));
+    batch.push = Some(Box::new(config.into()));
     assert!(store.append(&scope(), &TaskId::from(task), batch).await.unwrap().push);
 }
 

@@ -11,7 +11,7 @@ use super::push::Pushes;
 use crate::error::StoreError;
 use crate::fold::{Standing, fold_all, has_artifact, nothing};
 use crate::limits::TaskLimits;
-use crate::outbox::check_count;
+use crate::outbox::{Registration, check_count};
 use crate::record::{Appended, Batch, Read, Scope, Snapshot};
 
 #[derive(Debug)]
@@ -74,8 +74,8 @@ impl Journal {
         terms: Terms<'_>,
     ) -> Result<Appended, StoreError> {
         self.standing().check(&batch, terms.limits)?;
-        if let Some(config) = &batch.push {
-            self.check_push(config, terms.limits)?;
+        if let Some(registration) = &batch.push {
+            self.check_push(registration, terms.limits)?;
         }
         let before = self.number;
         for event in &mut events {
@@ -85,8 +85,8 @@ impl Journal {
         self.bytes += batch.bytes();
         self.state = batch.state.take().or(self.state.take());
         self.events.extend(events.iter().cloned());
-        if let Some(config) = batch.push.take() {
-            self.register(*config, before, terms);
+        if let Some(registration) = batch.push.take() {
+            self.register(*registration, before, terms);
         }
         let push = self.pushes.as_deref_mut().is_some_and(|pushes| {
             pushes.advance(self.number);
@@ -156,11 +156,11 @@ impl Journal {
     /// Puts a configuration, which gets later events only.
     pub(super) fn put_push(
         &mut self,
-        config: TaskPushNotificationConfig,
+        registration: Registration,
         terms: Terms<'_>,
     ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
-        self.check_push(&config, terms.limits)?;
-        Ok(self.register(config, self.number, terms))
+        self.check_push(&registration, terms.limits)?;
+        Ok(self.register(registration, self.number, terms))
     }
 
     /// Changes the configurations, and says with the result whether that settled the task: it has ended, and
@@ -176,19 +176,21 @@ impl Journal {
 
     fn register(
         &mut self,
-        mut config: TaskPushNotificationConfig,
+        registration: Registration,
         cursor: u64,
         terms: Terms<'_>,
     ) -> Arc<TaskPushNotificationConfig> {
+        let Registration { mut config, version } = registration;
         let id = config.id.get_or_insert_with(PushConfigId::generate).clone();
         let fresh = || Box::new(Pushes::new(terms.scope.clone(), self.id.clone(), terms.outbox.clone()));
         let config = Arc::new(config);
-        self.pushes.get_or_insert_with(fresh).put(config.clone(), id, cursor, self.number);
+        self.pushes.get_or_insert_with(fresh).put(config.clone(), version, id, cursor, self.number);
         config
     }
 
-    fn check_push(&self, config: &TaskPushNotificationConfig, limits: &TaskLimits) -> Result<(), StoreError> {
-        let count = self.pushes.as_deref().map_or(1, |pushes| pushes.count_with(config.id.as_ref()));
+    fn check_push(&self, registration: &Registration, limits: &TaskLimits) -> Result<(), StoreError> {
+        let id = registration.config.id.as_ref();
+        let count = self.pushes.as_deref().map_or(1, |pushes| pushes.count_with(id));
         check_count(&self.id, count, limits)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{PushConfigId, TaskId, TaskPushNotificationConfig, Timestamp};
+use chancery_protocol::{PushConfigId, TaskId, TaskPushNotificationConfig, Timestamp, Version};
 
 use super::outbox::{Address, Outbox};
 use crate::error::StoreError;
@@ -21,6 +21,7 @@ pub(super) struct Pushes {
 struct Registered {
     id: PushConfigId,
     config: Arc<TaskPushNotificationConfig>,
+    version: Version,
     cursor: u64,
     attempts: u32,
     /// Where it is in the outbox, while it is pending.
@@ -45,14 +46,18 @@ impl Pushes {
     pub(super) fn put(
         &mut self,
         config: Arc<TaskPushNotificationConfig>,
+        version: Version,
         id: PushConfigId,
         cursor: u64,
         number: u64,
     ) {
         match self.configs.iter_mut().find(|registered| registered.id == id) {
-            None => self.configs.push(Registered { id, config, cursor, attempts: 0, place: None }),
+            None => {
+                self.configs.push(Registered { id, config, version, cursor, attempts: 0, place: None });
+            }
             Some(registered) => {
                 registered.config = config;
+                registered.version = version;
                 registered.attempts = 0;
                 // Due at once, whenever its predecessor was.
                 registered.place.take().into_iter().for_each(|place| self.outbox.leave(place));
@@ -103,6 +108,7 @@ impl Pushes {
             scope: self.address.scope.clone(),
             task: self.address.task.clone(),
             config: registered.config.clone(),
+            version: registered.version,
             cursor: registered.cursor,
             attempts: registered.attempts,
             place,

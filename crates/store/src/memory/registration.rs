@@ -7,7 +7,7 @@ use chancery_protocol::{PushConfigId, TaskId, TaskPushNotificationConfig, Timest
 use super::MemoryStore;
 use super::push::Pushes;
 use crate::error::StoreError;
-use crate::outbox::{Delivery, OutboxPlace};
+use crate::outbox::{Delivery, OutboxPlace, Registration};
 use crate::record::Scope;
 
 impl MemoryStore {
@@ -15,9 +15,9 @@ impl MemoryStore {
         &self,
         scope: &Scope,
         task: &TaskId,
-        config: TaskPushNotificationConfig,
+        registration: Registration,
     ) -> Result<Arc<TaskPushNotificationConfig>, StoreError> {
-        self.journal(scope, task)?.lock().put_push(config, self.terms(scope))
+        self.journal(scope, task)?.lock().put_push(registration, self.terms(scope))
     }
 
     pub(crate) fn push_config(

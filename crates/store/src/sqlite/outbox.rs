@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{PushConfigId, TaskId, TaskPushNotificationConfig, Timestamp};
+use chancery_protocol::{PushConfigId, TaskId, TaskPushNotificationConfig, Timestamp, Version};
 use rusqlite::{Connection, Row, params};
 use tokio::sync::oneshot;
 
@@ -13,7 +13,7 @@ use super::place;
 use super::write::Push;
 use super::writer::{Job, PushChange, PushWhat};
 use crate::error::StoreError;
-use crate::outbox::{Delivery, OutboxPlace};
+use crate::outbox::{Delivery, OutboxPlace, Registration};
 use crate::record::Scope;
 
 type Config = Arc<TaskPushNotificationConfig>;
@@ -23,9 +23,9 @@ impl SqliteStore {
         &self,
         scope: &Scope,
         task: &TaskId,
-        config: TaskPushNotificationConfig,
+        registration: Registration,
     ) -> Result<Config, StoreError> {
-        let (config, push) = Push::new(config)?;
+        let (config, push) = Push::new(registration)?;
         self.change(scope, task, PushWhat::Put(push)).await?;
         Ok(Arc::new(config))
     }
@@ -94,7 +94,7 @@ impl SqliteStore {
     }
 
     pub(crate) async fn delivered(&self, delivery: &Delivery, to: u64) -> Result<bool, StoreError> {
-        let (_, push) = Push::new((*delivery.config).clone())?;
+        let (_, push) = Push::new((*delivery.config).clone().into())?;
         self.outcome(delivery, PushWhat::Delivered { push, cursor: delivery.cursor, to }).await
     }
 
@@ -104,7 +104,7 @@ impl SqliteStore {
         attempts: u32,
         not_before: Timestamp,
     ) -> Result<bool, StoreError> {
-        let (_, push) = Push::new((*delivery.config).clone())?;
+        let (_, push) = Push::new((*delivery.config).clone().into())?;
         let cursor = delivery.cursor;
         self.outcome(delivery, PushWhat::Postpone { push, cursor, attempts, not_before }).await
     }
@@ -134,7 +134,7 @@ fn due(
     limit: usize,
 ) -> rusqlite::Result<Vec<Delivery>> {
     let (due, row) = after.map_or((i64::MIN, 0), |place| (place.due.as_micros(), place.row));
-    let sql = "SELECT due, push, config, cursor, attempts, realm, owner, agent, tasks.id \
+    let sql = "SELECT due, push, config, cursor, attempts, realm, owner, agent, tasks.id, pushes.version \
                FROM pushes INDEXED BY pushes_by_due \
                CROSS JOIN tasks USING (task) CROSS JOIN scopes USING (scope) \
                WHERE due IS NOT NULL AND (due, push) > (?, ?) AND due <= ? ORDER BY due, push LIMIT ?";
@@ -147,6 +147,7 @@ fn due(
             scope,
             task,
             config: config(row, 2)?,
+            version: Version::parse(row.get_ref(9)?.as_str()?).unwrap_or(Version::V1_0),
             cursor: row.get(3)?,
             attempts: row.get(4)?,
             place,

@@ -13,8 +13,11 @@ use crate::error::StoreError;
 
 /// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
 /// released: a change is a new one.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_journal.sql"), include_str!("migrations/0002_push.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_journal.sql"),
+    include_str!("migrations/0002_push.sql"),
+    include_str!("migrations/0003_push_version.sql"),
+];
 
 /// Tells our files from those of others: "Chan".
 const APPLICATION_ID: i64 = 0x4368_616E;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chancery_protocol::{
     ContextId, Event, Json, KeptTask, Message, PushConfigId, Task, TaskId, TaskPushNotificationConfig,
-    write_json,
+    Version, write_json,
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fold::{Standing, fold_all, nothing};
 use crate::limits::TaskLimits;
+use crate::outbox::Registration;
 use crate::record::{Admission, Batch, Change, Scope, split};
 
 #[derive(Debug)]
@@ -74,6 +75,7 @@ pub(super) struct Committed {
 pub(super) struct Push {
     pub(super) id: PushConfigId,
     pub(super) json: Vec<u8>,
+    pub(super) version: Version,
 }
 
 /// What the caller keeps of a batch until it is committed.
@@ -130,12 +132,11 @@ fn received(batch: &Batch) -> Result<Option<Vec<u8>>, StoreError> {
 
 impl Push {
     /// Gives the configuration back with an id.
-    pub(super) fn new(
-        mut config: TaskPushNotificationConfig,
-    ) -> serde_json::Result<(TaskPushNotificationConfig, Self)> {
+    pub(super) fn new(registration: Registration) -> serde_json::Result<(TaskPushNotificationConfig, Self)> {
+        let Registration { mut config, version } = registration;
         let id = config.id.get_or_insert_with(PushConfigId::generate).clone();
         let json = serde_json::to_vec(&config)?;
-        Ok((config, Self { id, json }))
+        Ok((config, Self { id, json, version }))
     }
 }
 

@@ -68,6 +68,7 @@ macro_rules! store_suite {
                 unknown_tasks_and_configurations_are_told_apart, other_scopes_have_no_part_in_them,
             }
             checks! { outbox => open:
+                a_delivery_knows_the_version_it_was_registered_in,
                 a_put_gets_what_comes_later, one_that_rides_in_a_batch_gets_all_of_it,
                 a_refused_batch_registers_nothing, a_whole_life_keeps_its_events_for_the_receiver,
                 outcomes_move_the_cursor, what_is_postponed_comes_back_in_time,

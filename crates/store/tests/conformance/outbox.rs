@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{TaskId, TaskState, Timestamp};
-use chancery_store::{Delivery, OutboxPlace, Retention, Store, StoreLimits};
+use chancery_protocol::{TaskId, TaskState, Timestamp, Version};
+use chancery_store::{Delivery, OutboxPlace, Registration, Retention, Store, StoreLimits};
 
 use crate::support::*;
 
@@ -38,6 +38,23 @@ async fn only(store: &Store) -> Delivery {
 
 fn later(time: Timestamp, seconds: i64) -> Timestamp {
     Timestamp::from_micros(time.as_micros() + seconds * 1_000_000)
+}
+
+pub(crate) async fn a_delivery_knows_the_version_it_was_registered_in(open: impl Fn(StoreLimits) -> Store) {
+    let store = open(StoreLimits::default());
+    create("t", TaskState::Working, 0).push("new").done(&store).await;
+    let old = Registration { config: push_config("old"), version: Version::V0_3 };
+    store.put_push_config(&scope(), &"t".into(), old).await.unwrap();
+    draft("t").chunk("a", "0").done(&store).await;
+    let versions = || async {
+        let described =
+            |delivery: &Delivery| (delivery.config.id.clone().unwrap().to_string(), delivery.version);
+        deliveries(&store).await.iter().map(described).collect::<Vec<_>>()
+    };
+    assert_eq!(versions().await, [("new".to_owned(), Version::V1_0), ("old".to_owned(), Version::V0_3)]);
+    // Who registers again may have learnt another.
+    put(&store, "t", "old").await;
+    assert!(versions().await.contains(&("old".to_owned(), Version::V1_0)));
 }
 
 pub(crate) async fn a_put_gets_what_comes_later(open: impl Fn(StoreLimits) -> Store) {

@@ -141,7 +141,7 @@ impl Draft {
 
     /// With a push notification configuration.
     pub(crate) fn push(mut self, config: &str) -> Self {
-        self.batch.push = Some(Box::new(push_config(config)));
+        self.batch.push = Some(Box::new(push_config(config).into()));
         self
     }
 

@@ -100,7 +100,7 @@ async fn an_older_version_is_made_new() {
     is_sound(&store).await;
     drop(store);
     let version = Connection::open(&path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0));
-    assert_eq!(version, Ok(2));
+    assert_eq!(version, Ok(3));
 }
 
 #[test]

@@ -133,9 +133,10 @@ impl Desk {
         let known = select.query_row(params![task, push.id.as_str()], |row| row.get(0)).optional()?;
         let cursor: u64 = known.unwrap_or(cursor);
         let due = (cursor < number).then(|| self.clock.now().as_micros());
-        let sql = "INSERT INTO pushes (task, id, config, cursor, attempts, due) VALUES (?, ?, ?, ?, 0, ?) \
-                   ON CONFLICT (task, id) DO UPDATE SET config = excluded.config, attempts = 0, due = excluded.due";
-        let values = params![task, push.id.as_str(), push.json, cursor, due];
+        let sql = "INSERT INTO pushes (task, id, config, cursor, attempts, due, version) VALUES (?, ?, ?, ?, 0, ?, ?) \
+                   ON CONFLICT (task, id) DO UPDATE SET config = excluded.config, attempts = 0, \
+                   due = excluded.due, version = excluded.version";
+        let values = params![task, push.id.as_str(), push.json, cursor, due, push.version.to_string()];
         self.connection.prepare_cached(sql)?.execute(values)?;
         Ok(())
     }
