@@ -40,6 +40,8 @@ mod binding;
 mod client;
 mod delegate;
 #[cfg(feature = "client")]
+mod dialect;
+#[cfg(feature = "client")]
 pub mod egress;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

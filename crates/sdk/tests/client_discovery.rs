@@ -150,8 +150,8 @@ async fn the_card_may_be_named_itself_and_may_be_below_a_path() {
 async fn a_card_that_is_none_is_refused() {
     type Script = fn(&Heard) -> Reply;
     let scripts: [(Script, &str); 5] = [
-        (|_| Reply::json(200, &json!({"name": "x", "url": "http://a.example"})), "no card of A2A 1.0"),
-        (|_| Reply::Whole(200, Vec::new(), "<html>".to_owned()), "no card of A2A 1.0"),
+        (|_| Reply::json(200, &json!({"name": "x", "version": "1"})), "no card of A2A"),
+        (|_| Reply::Whole(200, Vec::new(), "<html>".to_owned()), "no card of A2A"),
         (|_| Reply::Whole(304, Vec::new(), String::new()), "HTTP status 304"),
         (|_| Reply::Whole(200, Vec::new(), " ".repeat(70_000)), "larger than the 65536 bytes"),
         (

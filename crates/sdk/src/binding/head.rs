@@ -10,10 +10,8 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, header};
 use percent_encoding::percent_decode_str;
 
-use crate::server::Body;
-
-/// The versions that are served.
-pub(crate) const SERVED: [Version; 1] = [Version::V1_0];
+use crate::dialect::{Dialect, v0_3};
+use crate::server::{Body, Versions};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -22,12 +20,14 @@ const TRACEPARENT: &str = "traceparent";
 /// The most extensions that one call may activate.
 const MAX_EXTENSIONS: usize = 64;
 
-/// Checks the version and lifts the rest of the head into the call's context.
+/// Checks the version and lifts the rest of the head into the call's context. What the call looks like is the version of
+/// its method or path, if it has any that is known.
 pub(crate) fn context(
     head: &Parts,
     principal: Principal,
     agent: &Arc<str>,
-    lenient: bool,
+    versions: &Versions,
+    looks: Option<Version>,
 ) -> Result<CallContext, Error> {
     let mut context = CallContext::new(principal, agent.clone());
     let mut version = None;
@@ -35,7 +35,9 @@ pub(crate) fn context(
     for (name, value) in &head.headers {
         match name.as_str() {
             VERSION_HEADER => version = version.or(Some(value.to_str().unwrap_or("?"))),
-            EXTENSIONS_HEADER => parse_extensions(text(name, value)?, &mut context.extensions),
+            EXTENSIONS_HEADER | v0_3::EXTENSIONS_HEADER => {
+                parse_extensions(text(name, value)?, &mut context.extensions);
+            }
             IDEMPOTENCY_KEY => context.idempotency_key = Some(text(name, value)?.to_owned()),
             LAST_EVENT_ID => context.last_event = last_event(text(name, value)?)?,
             TRACEPARENT => context.traceparent = Some(text(name, value)?.to_owned()),
@@ -43,10 +45,10 @@ pub(crate) fn context(
         }
     }
     context.version = match version {
-        Some(asked) => Version::negotiate(Some(asked), &SERVED, lenient)?,
+        Some(asked) => versions.agree(Some(asked), looks)?,
         None => {
             let asked = query(head).find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER));
-            Version::negotiate(asked.as_ref().map(|(_, value)| &**value), &SERVED, lenient)?
+            versions.agree(asked.as_ref().map(|(_, value)| &**value), looks)?
         }
     };
     if context.extensions.len() > MAX_EXTENSIONS {
@@ -93,12 +95,17 @@ pub(crate) fn wrong_content_type(actual: &str, expected: &str) -> Error {
 }
 
 /// Tells the client which of the extensions it asked for are active.
-pub(crate) fn echo_extensions(response: &mut Response<Body>, asked: &[String], known: &[String]) {
+pub(crate) fn echo_extensions(
+    response: &mut Response<Body>,
+    dialect: Dialect,
+    asked: &[String],
+    known: &[String],
+) {
     let active: Vec<_> = asked.iter().filter(|uri| known.contains(uri)).map(String::as_str).collect();
     if !active.is_empty()
         && let Ok(value) = HeaderValue::try_from(active.join(", "))
     {
-        response.headers_mut().insert(HeaderName::from_static(EXTENSIONS_HEADER), value);
+        response.headers_mut().insert(dialect.extensions_header(), value);
     }
 }
 

@@ -1,62 +1,99 @@
 //! The JSON-RPC binding: one POST endpoint, the operation named in the envelope.
 
-use chancery_protocol::jsonrpc::{RequestId, decode_call, write_error, write_result_head};
-use chancery_protocol::{Error, ErrorCode, Reply, Request};
+use chancery_protocol::jsonrpc::{
+    Envelope, RequestId, decode_call_at_once, method_not_found, write_error_as, write_result_head,
+};
+use chancery_protocol::{Error, ErrorCode, Operation, Reply, Request};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::head::{content_type, error_headers, wrong_content_type};
 use super::sse::{EventFrames, Framing};
+use crate::dialect::{Dialect, v0_3};
 use crate::server::{Body, StreamSlot};
 
 /// A call together with what its answer needs.
 pub(crate) struct Decoded {
     pub(crate) id: RequestId<'static>,
+    /// Nothing if no version has such a method.
+    pub(crate) dialect: Option<Dialect>,
+    /// Whether it asks for the card that anybody may see.
+    pub(crate) wants_card: bool,
     pub(crate) call: Result<Request, Error>,
 }
 
 /// Reads a body: the id always comes along, so that every answer can carry it.
 pub(crate) fn decode(head: &Parts, body: &[u8]) -> Decoded {
+    let failed = |id, error| Decoded { id, dialect: None, wants_card: false, call: Err(error) };
     if let Some(actual) = content_type(head)
         && !actual.eq_ignore_ascii_case("application/json")
     {
-        return Decoded { id: RequestId::NULL, call: Err(wrong_content_type(actual, "application/json")) };
+        return failed(RequestId::NULL, wrong_content_type(actual, "application/json"));
     }
-    let (id, call) = decode_call(body);
-    Decoded { id, call }
+    if let Some((id, request)) = decode_call_at_once(body) {
+        return Decoded { id, dialect: Some(Dialect::V1_0), wants_card: false, call: Ok(request) };
+    }
+    let envelope = match Envelope::decode(body) {
+        Ok(envelope) => envelope,
+        Err((id, error)) => return failed(id, error),
+    };
+    let wants_card = envelope.method == v0_3::jsonrpc::CARD_METHOD;
+    let (dialect, call) = match Dialect::of_method(&envelope.method) {
+        Some((dialect, operation)) => (Some(dialect), dialect.decode(operation, envelope.params())),
+        None => (None, Err(method_not_found(&envelope.method))),
+    };
+    Decoded { id: envelope.id.into_owned(), dialect, wants_card, call }
 }
 
-pub(crate) fn respond(id: RequestId<'static>, reply: Result<(Reply, StreamSlot), Error>) -> Response<Body> {
+pub(crate) fn respond(
+    dialect: Dialect,
+    id: RequestId<'static>,
+    operation: Operation,
+    reply: Result<(Reply, StreamSlot), Error>,
+) -> Response<Body> {
     match reply {
         Ok((Reply::Stream(events), slot)) => {
-            EventFrames::new(events, Framing::JsonRpc(id), slot).into_response()
+            let events = dialect.events(operation, events);
+            EventFrames::new(events, Framing::JsonRpc(id, dialect), slot).into_response()
         }
-        Ok((reply, _)) => {
-            let mut body = Vec::with_capacity(1024);
-            write_result_head(&mut body, &id);
-            match reply.write_json(&mut body) {
-                Ok(()) => {
-                    body.push(b'}');
-                    json(StatusCode::OK, body)
-                }
-                Err(error) => fail(&id, &error),
-            }
+        Ok((reply, _)) => succeed(dialect, &id, |body| dialect.write_reply(&reply, body)),
+        Err(error) => fail(dialect, &id, &error),
+    }
+}
+
+/// An answer whose result is written here.
+pub(crate) fn succeed(
+    dialect: Dialect,
+    id: &RequestId<'_>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+) -> Response<Body> {
+    let mut body = Vec::with_capacity(1024);
+    write_result_head(&mut body, id);
+    match write(&mut body) {
+        Ok(()) => {
+            body.push(b'}');
+            json(StatusCode::OK, body)
         }
-        Err(error) => fail(&id, &error),
+        Err(error) => fail(dialect, id, &error),
     }
 }
 
 /// An error of the protocol is an answer, so its HTTP status is 200. What concerns HTTP itself, who is calling
 /// or how much, has its own status too.
-pub(crate) fn fail(id: &RequestId<'_>, error: &Error) -> Response<Body> {
+pub(crate) fn fail(dialect: Dialect, id: &RequestId<'_>, error: &Error) -> Response<Body> {
     let row = error.code().row();
     let own_status = row.jsonrpc > -32000 || error.code() == ErrorCode::Unavailable;
-    fail_with(if own_status { row.http } else { StatusCode::OK }, id, error)
+    fail_with(if own_status { row.http } else { StatusCode::OK }, dialect, id, error)
 }
 
-pub(crate) fn fail_with(status: StatusCode, id: &RequestId<'_>, error: &Error) -> Response<Body> {
+pub(crate) fn fail_with(
+    status: StatusCode,
+    dialect: Dialect,
+    id: &RequestId<'_>,
+    error: &Error,
+) -> Response<Body> {
     let mut body = Vec::with_capacity(512);
-    write_error(&mut body, id, error);
+    write_error_as(&mut body, id, dialect.error_code(error), error);
     let mut response = json(status, body);
     error_headers(&mut response, error);
     response

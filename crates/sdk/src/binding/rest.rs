@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::head::{content_type, error_headers, query, wrong_content_type};
 use super::sse::{EventFrames, Framing};
+use crate::dialect::Dialect;
 use crate::server::{Body, StreamSlot};
 
 const A2A_JSON: &str = "application/a2a+json";
@@ -49,13 +50,7 @@ pub(crate) fn wants_a2a_json(head: &Parts) -> bool {
 
 /// Reads the request of an operation from path, query and body.
 pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Request, Error> {
-    if let Some(actual) = content_type(head)
-        && !body.is_empty()
-        && !actual.eq_ignore_ascii_case(JSON)
-        && !actual.eq_ignore_ascii_case(A2A_JSON)
-    {
-        return Err(wrong_content_type(actual, A2A_JSON));
-    }
+    check_content_type(head, body)?;
     let tenant = value(head, "tenant").map(Cow::into_owned).unwrap_or_default();
     let request = match route.operation {
         Operation::SendMessage => Request::SendMessage(decode_params(body)?),
@@ -65,7 +60,7 @@ pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Req
             id: path_id(&route.task)?,
             history_length: number(head, "historyLength")?,
         }),
-        Operation::ListTasks => Request::ListTasks(list_tasks(head, tenant)?),
+        Operation::ListTasks => Request::ListTasks(list_tasks(head, tenant, TaskState::from_name)?),
         Operation::CancelTask => Request::CancelTask(cancel(route, body)?),
         Operation::SubscribeToTask => {
             Request::SubscribeToTask(SubscribeToTaskRequest { tenant, id: path_id(&route.task)? })
@@ -98,6 +93,18 @@ pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Req
     name_tenant(request, head)
 }
 
+/// A body must be JSON, if it says what it is.
+pub(crate) fn check_content_type(head: &Parts, body: &[u8]) -> Result<(), Error> {
+    if let Some(actual) = content_type(head)
+        && !body.is_empty()
+        && !actual.eq_ignore_ascii_case(JSON)
+        && !actual.eq_ignore_ascii_case(A2A_JSON)
+    {
+        return Err(wrong_content_type(actual, A2A_JSON));
+    }
+    Ok(())
+}
+
 /// A tenant in the query counts as much as one in the body, with which it must agree.
 fn name_tenant(mut request: Request, head: &Parts) -> Result<Request, Error> {
     if let Some(asked) = value(head, "tenant").filter(|asked| !asked.is_empty()) {
@@ -108,11 +115,14 @@ fn name_tenant(mut request: Request, head: &Parts) -> Result<Request, Error> {
     Ok(request)
 }
 
-fn list_tasks(head: &Parts, tenant: String) -> Result<ListTasksRequest, Error> {
+pub(crate) fn list_tasks(
+    head: &Parts,
+    tenant: String,
+    named: fn(&str) -> Option<TaskState>,
+) -> Result<ListTasksRequest, Error> {
     let text = |name| value(head, name).filter(|text| !text.is_empty());
-    let state = |name: Cow<'_, str>| {
-        TaskState::from_name(&name).ok_or_else(|| Error::invalid_field("status", "unknown task state"))
-    };
+    let state =
+        |name: Cow<'_, str>| named(&name).ok_or_else(|| Error::invalid_field("status", "unknown task state"));
     let timestamp = |text: Cow<'_, str>| {
         Timestamp::parse(&text)
             .map_err(|error| Error::invalid_field("statusTimestampAfter", error.to_string()))
@@ -153,11 +163,11 @@ fn config(route: &Route<'_>, tenant: String) -> Result<PushNotificationConfigReq
 }
 
 /// What a path and a body both name must be the same.
-fn agree(same: bool, field: &str) -> Result<(), Error> {
+pub(crate) fn agree(same: bool, field: &str) -> Result<(), Error> {
     if same { Ok(()) } else { Err(Error::invalid_field(field, "the path and the body disagree")) }
 }
 
-fn path_id<T: From<String>>(segment: &Option<Cow<'_, str>>) -> Result<T, Error> {
+pub(crate) fn path_id<T: From<String>>(segment: &Option<Cow<'_, str>>) -> Result<T, Error> {
     let decoded = percent_decode_str(segment.as_deref().unwrap_or_default()).decode_utf8();
     let text = decoded.map_err(|_| Error::invalid_field("id", "must be UTF-8"))?;
     Ok(T::from(text.into_owned()))
@@ -167,14 +177,16 @@ fn value<'a>(head: &'a Parts, name: &str) -> Option<Cow<'a, str>> {
     query(head).find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
-fn number<T: FromStr>(head: &Parts, name: &str) -> Result<Option<T>, Error> {
+pub(crate) fn number<T: FromStr>(head: &Parts, name: &str) -> Result<Option<T>, Error> {
     let Some(text) = value(head, name).filter(|text| !text.is_empty()) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| Error::invalid_field(name, "must be a number"))
 }
 
 pub(crate) fn respond(a2a_json: bool, reply: Result<(Reply, StreamSlot), Error>) -> Response<Body> {
     match reply {
-        Ok((Reply::Stream(events), slot)) => EventFrames::new(events, Framing::Rest, slot).into_response(),
+        Ok((Reply::Stream(events), slot)) => {
+            EventFrames::new(events, Framing::Rest(Dialect::V1_0), slot).into_response()
+        }
         Ok((reply, _)) => {
             let private = matches!(reply, Reply::Card(_));
             let mut body = Vec::with_capacity(1024);

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use chancery_protocol::jsonrpc::{RequestId, write_error, write_result_head};
+use chancery_protocol::jsonrpc::{RequestId, write_error_as, write_result_head};
 use chancery_protocol::{Error, Event, EventStream};
 use http::{HeaderName, HeaderValue, Response, header};
 use tokio::sync::OwnedSemaphorePermit;
@@ -13,15 +13,16 @@ use tokio::time::Instant;
 
 use super::rest;
 use crate::alarm::Alarm;
+use crate::dialect::{Dialect, v0_3};
 use crate::server::{Body, StreamSlot};
 
 /// What stands around each event.
 #[derive(Debug)]
 pub(crate) enum Framing {
     /// A JSON-RPC answer to this request.
-    JsonRpc(RequestId<'static>),
+    JsonRpc(RequestId<'static>, Dialect),
     /// Nothing.
-    Rest,
+    Rest(Dialect),
 }
 
 /// The frames of a stream. Events that are ready together leave together.
@@ -44,7 +45,7 @@ impl EventFrames {
     pub(crate) fn new(events: EventStream, framing: Framing, slot: StreamSlot) -> Self {
         let keep_alive = slot.keep_alive;
         let mut head = Vec::new();
-        if let Framing::JsonRpc(id) = &framing {
+        if let Framing::JsonRpc(id, _) = &framing {
             write_result_head(&mut head, id);
         }
         let now = Instant::now();
@@ -104,8 +105,8 @@ impl EventFrames {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(&event.json);
         out.extend_from_slice(match self.framing {
-            Framing::JsonRpc(_) => b"}\n\n",
-            Framing::Rest => b"\n\n",
+            Framing::JsonRpc(..) => b"}\n\n",
+            Framing::Rest(_) => b"\n\n",
         });
     }
 
@@ -113,8 +114,9 @@ impl EventFrames {
     fn write_failure(&self, out: &mut BytesMut, error: &Error) {
         let mut json = Vec::new();
         match &self.framing {
-            Framing::JsonRpc(id) => write_error(&mut json, id, error),
-            Framing::Rest => rest::write_error(&mut json, error),
+            Framing::JsonRpc(id, dialect) => write_error_as(&mut json, id, dialect.error_code(error), error),
+            Framing::Rest(Dialect::V1_0) => rest::write_error(&mut json, error),
+            Framing::Rest(Dialect::V0_3(_)) => v0_3::rest::write_error(&mut json, error),
         }
         out.extend_from_slice(b"event: error\ndata: ");
         out.extend_from_slice(&json);

@@ -12,6 +12,7 @@ use super::credentials::{Credentials, InvalidCredentials};
 use super::error::ClientError;
 use super::intercept::Interceptor;
 use super::settings::Settings;
+use crate::dialect::v0_3::Form;
 use crate::egress::Egress;
 
 /// Says how a peer is called, and connects.
@@ -51,9 +52,16 @@ impl ClientBuilder {
         self
     }
 
-    /// Speaks this version and no other.
+    /// Speaks this version of the protocol and no other, whatever the card offers.
     pub fn version(mut self, version: Version) -> Self {
         self.settings.version = Some(version);
+        self
+    }
+
+    /// Writes the bytes of files as base64 once, over HTTP+JSON of v0.3. Most peers of that version expect base64 of
+    /// base64 there, and get it unless this is said. What is read may be either.
+    pub fn v0_3_base64_once(mut self) -> Self {
+        self.settings.old_form = Form::Proto { twice: false };
         self
     }
 

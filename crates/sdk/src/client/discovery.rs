@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use chancery_protocol::{AgentCard, Version, decode_reply};
+use chancery_protocol::{AgentCard, Version};
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
@@ -16,16 +16,18 @@ use super::peer::Peer;
 use super::retry;
 use super::settings::Settings;
 use super::transport::{Outgoing, Terms, Transport, bare_status, whole};
+use crate::dialect::card;
 
-/// Where the card of an agent is found, below the agent's URL.
-const WELL_KNOWN: &str = "/.well-known/agent-card.json";
+/// Where the card of an agent is found, below the agent's URL; before version 0.3 it was at the second of these.
+const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 /// For this long, calls go where the card last said without asking again, however short the card's own life is.
 const CALLS_WITHOUT_ASKING: Duration = Duration::from_secs(60);
 
 /// The card of one agent.
 #[derive(Debug)]
 pub(crate) struct Discovery {
-    uri: Uri,
+    /// Where the card may be, the likeliest place first.
+    places: Vec<Uri>,
     origin: Arc<Origin>,
     known: Mutex<Option<Known>>,
     /// One question at a time; whoever waited looks again.
@@ -35,6 +37,8 @@ pub(crate) struct Discovery {
 #[derive(Clone, Debug)]
 struct Known {
     peer: Arc<Peer>,
+    /// Where it was found.
+    place: usize,
     fresh: Arc<Freshness>,
     checked: Instant,
 }
@@ -56,14 +60,15 @@ impl Discovery {
         let problem = |why: &str| ClientError::Configuration(format!("`{url}` is no agent's URL: {why}"));
         let given: Uri = url.parse().map_err(|_| problem("it cannot be read"))?;
         let named = Origin::of(&given).map_err(problem)?;
-        let uri = if given.path().ends_with(".json") {
-            given
+        let places = if given.path().ends_with(".json") {
+            vec![given]
         } else {
             let base = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-            format!("{base}{WELL_KNOWN}").parse().map_err(|_| problem("it cannot be read"))?
+            let below = |path| format!("{base}{path}").parse().map_err(|_| problem("it cannot be read"));
+            WELL_KNOWN.into_iter().map(below).collect::<Result<_, _>>()?
         };
         let origin = Arc::new(named.clone());
-        let discovery = Self { uri, origin, known: Mutex::new(None), asking: tokio::sync::Mutex::new(()) };
+        let discovery = Self { places, origin, known: Mutex::new(None), asking: tokio::sync::Mutex::new(()) };
         Ok((discovery, named))
     }
 
@@ -145,16 +150,10 @@ impl Discovery {
         wanted: Wanted,
     ) -> Result<Known, ClientError> {
         let known = known.filter(|known| known.fresh.may_store);
-        let mut terms = Terms::default();
-        terms.conditions.extend(known.map(|known| known.fresh.conditions()).unwrap_or_default());
-        if wanted == Wanted::Anew {
-            // Caches on the way have to ask too.
-            terms.conditions.push((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")));
-        }
         let mut failed = 0;
         loop {
             let limit = settings.request_timeout;
-            let attempt = timeout(limit, self.ask_once(transport, settings, known, &terms)).await;
+            let attempt = timeout(limit, self.ask_once(transport, settings, known, wanted)).await;
             let error = match attempt {
                 Ok(Ok(found)) => return Ok(found),
                 Ok(Err(error)) => error,
@@ -168,18 +167,49 @@ impl Discovery {
         }
     }
 
+    /// Asks where the card was last, then everywhere else. What the first place says of it counts.
     async fn ask_once(
         &self,
         transport: &Transport,
         settings: &Settings,
         known: Option<&Known>,
-        terms: &Terms,
+        wanted: Wanted,
     ) -> Result<Known, ClientError> {
+        let first = known.map_or(0, |known| known.place);
+        let others = (0..self.places.len()).filter(|place| *place != first);
+        let mut missing = None;
+        for place in std::iter::once(first).chain(others) {
+            let known = known.filter(|known| known.place == place);
+            match self.ask_at(place, transport, settings, known, wanted).await {
+                Err(error @ ClientError::Status { status: StatusCode::NOT_FOUND, .. }) => {
+                    missing.get_or_insert(error);
+                }
+                answer => return answer,
+            }
+        }
+        Err(missing.unwrap_or_else(|| ClientError::bad("there is no card")))
+    }
+
+    async fn ask_at(
+        &self,
+        place: usize,
+        transport: &Transport,
+        settings: &Settings,
+        known: Option<&Known>,
+        wanted: Wanted,
+    ) -> Result<Known, ClientError> {
+        let mut terms = Terms::default();
+        terms.conditions.extend(known.map(|known| known.fresh.conditions()).unwrap_or_default());
+        if wanted == Wanted::Anew {
+            // Caches on the way have to ask too.
+            terms.conditions.push((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")));
+        }
         let outgoing = Outgoing {
             operation: None,
-            version: Version::V1_0,
+            // Servers of several versions show each its own card.
+            version: settings.version.unwrap_or(Version::V1_0),
             method: Method::GET,
-            uri: self.uri.clone(),
+            uri: self.places[place].clone(),
             origin: self.origin.clone(),
             accept: HeaderValue::from_static("application/json"),
             content_type: None,
@@ -187,21 +217,20 @@ impl Discovery {
             is_grpc: false,
         };
         let at = Instant::now();
-        let (response, _place) = transport.exchange(&outgoing, terms).await?;
+        let (response, _place) = transport.exchange(&outgoing, &terms).await?;
         let asked = Asked { at, answered: Instant::now(), wall_clock: SystemTime::now() };
         let (head, body) = response.into_parts();
         let body = whole(body, &self.origin, settings.card_bytes).await?;
         match (head.status, known) {
             (StatusCode::OK, _) => {
-                let card: AgentCard = decode_reply(&body).map_err(|error| unreadable(&error))?;
+                let card = card::read(&body).map_err(|error| unreadable(&error))?;
                 let fresh = Arc::new(Freshness::of(&head.headers, asked));
-                let over_tls = self.origin.is_https;
-                let peer = Arc::new(Peer::new(card, &settings.preferred, settings.version, over_tls)?);
-                Ok(Known { peer, fresh, checked: asked.answered })
+                let peer = Arc::new(Peer::new(card, settings, self.origin.is_https)?);
+                Ok(Known { peer, place, fresh, checked: asked.answered })
             }
             (StatusCode::NOT_MODIFIED, Some(known)) => {
                 let fresh = Arc::new(known.fresh.confirmed(&head.headers, asked));
-                Ok(Known { peer: known.peer.clone(), fresh, checked: asked.answered })
+                Ok(Known { peer: known.peer.clone(), place, fresh, checked: asked.answered })
             }
             _ => Err(bare_status(&head, &body)),
         }
@@ -217,5 +246,5 @@ impl Known {
 
 fn unreadable(error: &chancery_protocol::Error) -> ClientError {
     let why = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-    ClientError::BadAnswer(format!("it is no card of A2A 1.0: {why}"))
+    ClientError::BadAnswer(format!("it is no card of A2A: {why}"))
 }

@@ -13,7 +13,7 @@ const FRAME_LIMIT: usize = 256;
 pub(crate) fn answer(operation: Operation, head: &Parts, body: &[u8]) {
     for wire in Wire::ALL {
         let _ = wire.decode(operation, 1, head, body);
-        let _ = wire.failure(1, head, body);
+        let _ = wire.failure(operation, 1, head, body);
         let _ = wire.event(1, &bytes::Bytes::copy_from_slice(body));
     }
 }

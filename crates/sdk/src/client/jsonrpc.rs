@@ -1,8 +1,8 @@
 //! The JSON-RPC half of the client: one URL, the operation named in the envelope.
 
 use bytes::Bytes;
-use chancery_protocol::jsonrpc::{NoAnswer, answer_result, decode_answer, write_call};
-use chancery_protocol::{Operation, Request};
+use chancery_protocol::jsonrpc::{NoAnswer, answer_result, decode_answer};
+use chancery_protocol::{Error, Operation, Request};
 use http::response::Parts;
 use http::{HeaderValue, Method};
 use serde::de::DeserializeOwned;
@@ -15,7 +15,15 @@ use super::transport::{Outgoing, bare_status, is_of_type, wrong_type};
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
 
-pub(crate) fn encode(interface: &Interface, id: u64, request: &Request) -> Result<Outgoing, ClientError> {
+/// Writes a whole call with a number as its id.
+type WriteCall = fn(&mut Vec<u8>, u64, &Request) -> Result<(), Error>;
+
+pub(crate) fn encode(
+    interface: &Interface,
+    id: u64,
+    request: &Request,
+    write_call: WriteCall,
+) -> Result<Outgoing, ClientError> {
     let mut body = Vec::with_capacity(512);
     write_call(&mut body, id, request).map_err(ClientError::Peer)?;
     let operation = request.operation();
@@ -40,6 +48,12 @@ pub(crate) fn decode(
 ) -> Result<Replied, ClientError> {
     check(head, body, id)?;
     Replied::read(operation, &Answer { body, id })
+}
+
+/// The text of the result in an answer.
+pub(crate) fn result<'a>(id: u64, head: &Parts, body: &'a [u8]) -> Result<&'a str, ClientError> {
+    check(head, body, id)?;
+    answer_result(body, id).map_err(no_answer)
 }
 
 struct Answer<'a> {
@@ -79,8 +93,11 @@ pub(crate) fn failure(head: &Parts, body: &[u8], id: u64) -> ClientError {
 
 /// The event in a frame of a stream.
 pub(crate) fn event(data: &Bytes, id: u64) -> Result<Bytes, ClientError> {
-    let result = answer_result(data, id).map_err(no_answer)?;
-    Ok(data.slice_ref(result.as_bytes()))
+    Ok(data.slice_ref(event_text(data, id)?.as_bytes()))
+}
+
+pub(crate) fn event_text(data: &[u8], id: u64) -> Result<&str, ClientError> {
+    answer_result(data, id).map_err(no_answer)
 }
 
 fn no_answer(why: NoAnswer) -> ClientError {

@@ -32,7 +32,7 @@ mod origin;
 mod peer;
 mod progress;
 mod replied;
-mod rest;
+pub(crate) mod rest;
 mod retry;
 mod settings;
 mod sse;
@@ -61,7 +61,10 @@ pub use builder::ClientBuilder;
 pub use credentials::{Credentials, InvalidCredentials};
 pub use error::ClientError;
 pub use intercept::Interceptor;
+pub(crate) use peer::Interface;
+pub(crate) use replied::{HeardEvent, Replied};
 pub use stream::Events;
+pub(crate) use transport::{Outgoing, bare_status, is_of_type, wrong_type};
 pub(crate) use unary::Options;
 
 /// An agent somewhere else. Cloning one is cheap, and all clones share connections and limits.

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding, Version};
+use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding};
 use http::Uri;
 
 use super::error::ClientError;
 use super::origin::Origin;
+use super::settings::Settings;
 use super::wire::Wire;
 use crate::IDEMPOTENCY_EXTENSION;
 
@@ -36,20 +37,12 @@ pub(crate) struct Peer {
 impl Peer {
     /// Takes what can be used, in the user's order, then in the card's. A card that came over TLS leads to TLS where it does
     /// not say.
-    pub(crate) fn new(
-        card: AgentCard,
-        preferred: &[ProtocolBinding],
-        pinned: Option<Version>,
-        over_tls: bool,
-    ) -> Result<Self, ClientError> {
+    pub(crate) fn new(card: AgentCard, settings: &Settings, over_tls: bool) -> Result<Self, ClientError> {
         let mut usable = Vec::new();
         let mut offered = Vec::new();
         for interface in &card.supported_interfaces {
-            match usable_interface(interface, over_tls) {
-                Ok(found) if pinned.is_some_and(|pinned| pinned != found.wire.version()) => {
-                    offered.push(describe(interface, "not the version that was asked for"));
-                }
-                Ok(found) => usable.push((rank(&interface.protocol_binding, preferred), found)),
+            match usable_interface(interface, settings, over_tls) {
+                Ok(found) => usable.push((rank(&interface.protocol_binding, &settings.preferred), found)),
                 Err(why) => offered.push(describe(interface, why)),
             }
         }
@@ -68,8 +61,12 @@ fn rank(binding: &ProtocolBinding, preferred: &[ProtocolBinding]) -> usize {
     preferred.iter().position(|known| known == binding).unwrap_or(preferred.len())
 }
 
-fn usable_interface(interface: &AgentInterface, over_tls: bool) -> Result<Interface, &'static str> {
-    let wire = Wire::of(&interface.protocol_binding, &interface.protocol_version)?;
+fn usable_interface(
+    interface: &AgentInterface,
+    settings: &Settings,
+    over_tls: bool,
+) -> Result<Interface, &'static str> {
+    let wire = Wire::of(&interface.protocol_binding, &interface.protocol_version, settings)?;
     let url = match wire.is_grpc() {
         true => Cow::Owned(super::grpc::url(&interface.url, over_tls)),
         false => Cow::Borrowed(interface.url.as_str()),
@@ -93,14 +90,16 @@ fn describe(interface: &AgentInterface, why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use chancery_protocol::Version;
+
     use super::*;
 
     fn card(interfaces: Vec<AgentInterface>) -> AgentCard {
         interfaces.into_iter().fold(AgentCard::new("a", "b", "1"), AgentCard::interface)
     }
 
-    fn chosen(card: AgentCard, preferred: &[ProtocolBinding]) -> Vec<String> {
-        let peer = Peer::new(card, preferred, None, false).unwrap();
+    fn chosen(card: AgentCard, settings: &Settings) -> Vec<String> {
+        let peer = Peer::new(card, settings, false).unwrap();
         peer.interfaces.iter().map(|interface| interface.base.clone()).collect()
     }
 
@@ -115,17 +114,22 @@ mod tests {
                 AgentInterface::new("https://a.example/custom", "https://bindings.example/x"),
             ])
         };
-        let (rpc, rest, grpc) =
-            ("https://a.example/rpc", "https://a.example/rest/b%2Fc", "http://grpc.example:443");
-        assert_eq!(chosen(both(), &[]), [grpc, rpc, rest]);
-        assert_eq!(chosen(both(), &[ProtocolBinding::HttpJson]), [rest, grpc, rpc]);
+        let (grpc, old) = ("http://grpc.example:443", "https://a.example/old");
+        let (rpc, rest) = ("https://a.example/rpc", "https://a.example/rest/b%2Fc");
+        assert_eq!(chosen(both(), &Settings::default()), [grpc, old, rpc, rest]);
+        let rest_first = Settings { preferred: vec![ProtocolBinding::HttpJson], ..Settings::default() };
+        assert_eq!(chosen(both(), &rest_first), [rest, grpc, old, rpc]);
+        let pinned = |version| Settings { version: Some(version), ..Settings::default() };
+        assert_eq!(chosen(both(), &pinned(Version::V1_0)), [grpc, rpc, rest]);
+        assert_eq!(chosen(both(), &pinned(Version::V0_3)), [old]);
     }
 
     #[test]
     fn no_other_version_is_spoken_than_the_one_asked_for() {
         let new = || card(vec![AgentInterface::new("https://a.example", ProtocolBinding::JsonRpc)]);
-        assert!(Peer::new(new(), &[], Some(Version::V1_0), true).is_ok());
-        let refused = Peer::new(new(), &[], Some(Version { major: 2, minor: 0 }), true).unwrap_err();
+        let pinned = |version| Settings { version: Some(version), ..Settings::default() };
+        assert!(Peer::new(new(), &pinned(Version::V1_0), true).is_ok());
+        let refused = Peer::new(new(), &pinned(Version { major: 2, minor: 0 }), true).unwrap_err();
         assert!(refused.to_string().contains("not the version that was asked for"), "{refused}");
     }
 
@@ -137,7 +141,7 @@ mod tests {
             AgentInterface::new("a.example", ProtocolBinding::JsonRpc),
             AgentInterface::new("https://me:hush@a.example", ProtocolBinding::JsonRpc),
         ]);
-        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &[], None, true) else {
+        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &Settings::default(), true) else {
             panic!("it was usable")
         };
         assert_eq!(offered.len(), 4);

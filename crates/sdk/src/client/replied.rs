@@ -1,5 +1,6 @@
 //! What a peer answered, in the model of v1.0, whichever wire it came over.
 
+use bytes::Bytes;
 use chancery_protocol::{
     AgentCard, ListTaskPushNotificationConfigsResponse, ListTasksResponse, Operation, SendMessageResponse,
     Task, TaskPushNotificationConfig,
@@ -20,6 +21,15 @@ pub(crate) enum Replied {
     Empty,
 }
 
+/// An event of a stream.
+#[derive(Debug)]
+pub(crate) struct HeardEvent {
+    /// As v1.0 has it.
+    pub(crate) json: Bytes,
+    /// Whether the peer says that no other follows. Only older versions do.
+    pub(crate) is_last: bool,
+}
+
 /// The JSON of an answer, its envelope taken off.
 pub(crate) trait Json {
     /// Reads it as what the operation answers with.
@@ -32,6 +42,12 @@ pub(crate) trait Json {
 /// What one of the calls takes out of an answer.
 pub(crate) trait Expected: Sized + Send {
     fn of(replied: Replied) -> Option<Self>;
+}
+
+impl From<Bytes> for HeardEvent {
+    fn from(json: Bytes) -> Self {
+        Self { json, is_last: false }
+    }
 }
 
 impl Replied {

@@ -39,7 +39,7 @@ pub(crate) fn encode(
     let (task, config) = variables(request);
     let mut path = interface.base.clone();
     row.write_path(&mut path, [&segment(task).to_string(), &segment(config).to_string()]);
-    query(request, &mut path);
+    path_query(request, &mut path);
     let uri = path.parse().map_err(|_| ClientError::bad("its URL and the task's id do not make a URL"))?;
     let mut body = Vec::new();
     if row.verb == Method::POST && operation != Operation::SubscribeToTask {
@@ -59,7 +59,7 @@ pub(crate) fn encode(
 }
 
 /// Subscribe has two verbs. POST is the one that most servers know; GET is the proto's.
-fn row(operation: Operation, other_verb: bool) -> Result<&'static OperationRow, ClientError> {
+pub(crate) fn row(operation: Operation, other_verb: bool) -> Result<&'static OperationRow, ClientError> {
     let mut rows: Vec<_> = operation.rows().collect();
     rows.sort_by_key(|row| row.verb != Method::POST);
     let row = if other_verb { rows.last() } else { rows.first() };
@@ -77,7 +77,7 @@ pub(crate) fn has_other_verb(request: &Request, error: &ClientError) -> bool {
 }
 
 /// What stands for the variables of the path.
-fn variables(request: &Request) -> (&str, &str) {
+pub(crate) fn variables(request: &Request) -> (&str, &str) {
     match request {
         Request::GetTask(request) => (request.id.as_str(), ""),
         Request::CancelTask(request) => (request.id.as_str(), ""),
@@ -97,7 +97,7 @@ fn variables(request: &Request) -> (&str, &str) {
     }
 }
 
-fn query(request: &Request, path: &mut String) {
+pub(crate) fn path_query(request: &Request, path: &mut String) {
     let mut query = Query { path, any: false };
     match request {
         Request::GetTask(request) => query.number("historyLength", request.history_length),
@@ -194,7 +194,8 @@ pub(crate) fn event(data: &Bytes) -> Result<Bytes, ClientError> {
     }
 }
 
-fn error_in(body: &[u8]) -> Option<Error> {
+/// The error in `error`, if there is one.
+pub(crate) fn error_in(body: &[u8]) -> Option<Error> {
     let failed: Failed<'_> = serde_json::from_slice(body).ok()?;
     Error::decode(failed.error.get().as_bytes())
 }

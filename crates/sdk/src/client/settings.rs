@@ -8,6 +8,7 @@ use chancery_protocol::{ProtocolBinding, Version};
 
 use super::credentials::Credentials;
 use super::intercept::Interceptor;
+use crate::dialect::v0_3::Form;
 use crate::egress::Egress;
 
 /// All settings of a client, with their defaults.
@@ -25,8 +26,10 @@ pub(crate) struct Settings {
     pub(crate) event_bytes: usize,
     pub(crate) card_bytes: usize,
     pub(crate) preferred: Vec<ProtocolBinding>,
-    /// The only one to speak.
+    /// The only version to speak, if there is to be only one.
     pub(crate) version: Option<Version>,
+    /// How HTTP+JSON of v0.3 is written.
+    pub(crate) old_form: Form,
     pub(crate) extensions: Vec<String>,
     pub(crate) credentials: Credentials,
     pub(crate) credentials_to: Vec<String>,
@@ -52,6 +55,7 @@ impl Default for Settings {
             card_bytes: 1 << 20,
             preferred: Vec::new(),
             version: None,
+            old_form: Form::PROTO,
             extensions: Vec::new(),
             credentials: Credentials::default(),
             credentials_to: Vec::new(),

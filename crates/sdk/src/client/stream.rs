@@ -72,6 +72,8 @@ pub(crate) struct Open {
     id: u64,
     body: Incoming,
     reader: Read,
+    /// Whether the peer has said that this is all, which older versions do.
+    said_all: bool,
     idle: Duration,
     heard: Instant,
     quiet: Pin<Box<Sleep>>,
@@ -143,10 +145,13 @@ impl Client {
         let request = SubscribeToTaskRequest { tenant: String::new(), id: id.clone() };
         match self.attempts(Request::SubscribeToTask(request), options.clone(), &Streamed).await {
             Ok(open) => Ok(Opened::Stream(Box::new(open))),
-            Err(error) if error.code() == Some(ErrorCode::UnsupportedOperation) => {
+            Err(error) if error.code().is_some_and(may_be_over) => {
                 options.terms.last_event = None;
                 let request = GetTaskRequest { tenant: String::new(), id, history_length: None };
-                outcome(self.ask(Request::GetTask(request), options).await?, last)
+                match self.ask(Request::GetTask(request), options).await {
+                    Ok(task) => outcome(task, last),
+                    Err(_) => Err(error),
+                }
             }
             Err(error) => Err(error),
         }
@@ -163,6 +168,17 @@ impl Client {
         options.retries = Some(0);
         self.attempts(request, options, &Streamed).await.map(|open| Opened::Stream(Box::new(open)))
     }
+}
+
+/// Whether the refusal of a stream may mean that its task has ended. Older peers say so in different ways.
+fn may_be_over(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::UnsupportedOperation
+            | ErrorCode::TaskNotFound
+            | ErrorCode::InvalidParams
+            | ErrorCode::MethodNotFound
+    )
 }
 
 /// A task that has nothing more to say, as the last event of its stream.
@@ -192,7 +208,7 @@ impl Finish for Streamed {
             return Ok(Open::new(answer.wire, answer.id, body, settings));
         }
         let body = whole(body, &answer.origin, settings.response_bytes).await?;
-        match answer.wire.failure(answer.id, &head, &body) {
+        match answer.wire.failure(answer.operation, answer.id, &head, &body) {
             ClientError::Status { status, .. } if status.is_success() => Err(wrong_type(&head, expected)),
             failure => Err(failure),
         }
@@ -209,7 +225,7 @@ impl Open {
             true => Read::Messages(grpc::Reader::new(settings.event_bytes)),
             false => Read::Events(Reader::new(settings.event_bytes)),
         };
-        Self { wire, id, body, reader, idle, heard, quiet }
+        Self { wire, id, body, reader, said_all: false, idle, heard, quiet }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
@@ -249,8 +265,10 @@ impl Open {
         self.quiet.as_mut().reset(self.heard + self.idle);
     }
 
-    fn event(&self, frame: &Frame) -> Result<Event, ClientError> {
-        Ok(Event::received(frame.number, self.wire.event(self.id, &frame.data)?))
+    fn event(&mut self, frame: &Frame) -> Result<Event, ClientError> {
+        let heard = self.wire.event(self.id, &frame.data)?;
+        self.said_all |= heard.is_last;
+        Ok(Event::received(frame.number, heard.json))
     }
 }
 
@@ -329,8 +347,8 @@ impl Events {
     fn take(&mut self, heard: Heard) -> Result<(), ClientError> {
         let frame = match heard {
             Heard::Frame(frame) => frame,
-            Heard::End if self.progress.is_over() || self.progress.is_waiting() => return self.end(),
-            Heard::Cut(_) | Heard::Nothing if self.progress.is_over() => return self.end(),
+            Heard::End if self.is_over() || self.progress.is_waiting() => return self.end(),
+            Heard::Cut(_) | Heard::Nothing if self.is_over() => return self.end(),
             Heard::End => return self.broken("the agent ended it before the task"),
             Heard::Cut(why) => return self.broken(&why),
             Heard::Failed(error) => return self.gave_up(error),
@@ -358,7 +376,7 @@ impl Events {
             self.failed = 0;
             self.ready.extend(new);
         }
-        if self.progress.is_over() {
+        if self.progress.is_over() || open.said_all {
             open.expect_end();
         }
         Ok(())
@@ -371,6 +389,11 @@ impl Events {
             ClientError::Peer(error) if error.is_retryable() => self.broken(error.message()),
             error => Err(error),
         }
+    }
+
+    /// Whether nothing more has to come.
+    fn is_over(&self) -> bool {
+        self.progress.is_over() || matches!(&self.link, Link::Open(open) if open.said_all)
     }
 
     fn end(&mut self) -> Result<(), ClientError> {

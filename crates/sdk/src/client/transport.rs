@@ -22,6 +22,7 @@ use super::limit::Rate;
 use super::origin::Origin;
 use super::retry::Budget;
 use super::settings::Settings;
+use crate::dialect::v0_3;
 use crate::egress::ConnectError;
 use crate::grpc::{EVENT_NUMBERS, timeout};
 
@@ -164,7 +165,7 @@ impl Transport {
         if let Some(content_type) = &outgoing.content_type {
             headers.insert(header::CONTENT_TYPE, content_type.clone());
         }
-        self.write_terms(terms, headers)?;
+        self.write_terms(outgoing.version, terms, headers)?;
         if self.audience.includes(&outgoing.origin) {
             self.settings.credentials.write(headers);
         }
@@ -181,16 +182,24 @@ impl Transport {
         Ok(Request::from_parts(head, body))
     }
 
-    fn write_terms(&self, terms: &Terms, headers: &mut HeaderMap) -> Result<(), ClientError> {
-        let name = HeaderName::from_static(EXTENSIONS_HEADER);
-        if terms.extensions.is_empty() {
-            if let Some(extensions) = &self.extensions {
-                headers.insert(name, extensions.clone());
-            }
+    fn write_terms(
+        &self,
+        version: Version,
+        terms: &Terms,
+        headers: &mut HeaderMap,
+    ) -> Result<(), ClientError> {
+        let extensions = if terms.extensions.is_empty() {
+            self.extensions.clone()
         } else {
             let own = self.settings.extensions.iter().filter(|uri| !terms.extensions.contains(uri));
             let all: Vec<_> = own.chain(&terms.extensions).map(String::as_str).collect();
-            headers.insert(name, value("an extension", &all.join(", "))?);
+            Some(value("an extension", &all.join(", "))?)
+        };
+        if let Some(extensions) = extensions {
+            if version < Version::V1_0 {
+                headers.insert(HeaderName::from_static(v0_3::EXTENSIONS_HEADER), extensions.clone());
+            }
+            headers.insert(HeaderName::from_static(EXTENSIONS_HEADER), extensions);
         }
         if let Some(key) = &terms.idempotency_key {
             headers.insert(IDEMPOTENCY_KEY, value("the idempotency key", key)?);

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{CallContext, Operation, Request};
+use chancery_protocol::{CallContext, Error, ErrorCode, Operation, Request};
 use http::Response;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -120,9 +120,13 @@ impl Client {
                 Err(_) => return Err(late),
             };
             // Whoever cannot be reached one way may be reached another.
-            at += usize::from(error.was_never_sent());
-            if matches!(error, ClientError::Refused { .. }) && at < peer.interfaces.len() {
+            let unknown = interface.wire.was_not_understood(request.operation(), &error);
+            at += usize::from(unknown || error.was_never_sent());
+            if (unknown || matches!(error, ClientError::Refused { .. })) && at < peer.interfaces.len() {
                 continue;
+            }
+            if unknown {
+                return Err(not_listed(&request, error));
             }
             failed += 1;
             match retry::pause(&error, safe, failed, retries) {
@@ -197,6 +201,17 @@ pub(crate) fn is_safe(peer: &Peer, request: &Request, options: &mut Options, set
         terms.idempotency_key.get_or_insert_with(|| Uuid::now_v7().to_string());
     }
     peer.honours_keys && terms.idempotency_key.is_some()
+}
+
+/// Older versions have no list of tasks, which is no mistake of ours.
+fn not_listed(request: &Request, error: ClientError) -> ClientError {
+    match request {
+        Request::ListTasks(_) => {
+            let text = "This agent does not list its tasks";
+            ClientError::Peer(Error::with_message(ErrorCode::UnsupportedOperation, text))
+        }
+        _ => error,
+    }
 }
 
 /// Names the tenant that the interface asks for, and no other: in the request, or by HTTP+JSON in the path.

@@ -1,14 +1,17 @@
 //! The one place where a call is turned to the wire that its interface speaks, and what comes back is turned to v1.0.
 
 use bytes::Bytes;
-use chancery_protocol::{Operation, ProtocolBinding, Request, Version};
+use chancery_protocol::jsonrpc::write_call;
+use chancery_protocol::{ErrorCode, Operation, ProtocolBinding, Request, Version};
 use http::response::Parts;
 
 use super::error::ClientError;
 use super::peer::Interface;
-use super::replied::Replied;
+use super::replied::{HeardEvent, Replied};
+use super::settings::Settings;
 use super::transport::Outgoing;
 use super::{grpc, jsonrpc, rest};
+use crate::dialect::v0_3;
 
 /// How calls look as bytes: a binding in a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,19 +19,34 @@ pub(crate) enum Wire {
     JsonRpc,
     Rest,
     Grpc,
+    JsonRpcV0_3,
+    RestV0_3(v0_3::Form),
 }
 
 impl Wire {
     #[cfg(feature = "fuzzing")]
-    pub(crate) const ALL: [Self; 2] = [Self::JsonRpc, Self::Rest];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::JsonRpc, Self::Rest, Self::Grpc, Self::JsonRpcV0_3, Self::RestV0_3(v0_3::Form::PROTO)];
 
     /// The wire of a binding and a version, if this client speaks it; if not, why not.
-    pub(crate) fn of(binding: &ProtocolBinding, version: &str) -> Result<Self, &'static str> {
-        let version = Version::parse(version);
+    pub(crate) fn of(
+        binding: &ProtocolBinding,
+        version: &str,
+        settings: &Settings,
+    ) -> Result<Self, &'static str> {
+        let version = Version::parse(version).map(|version| match version {
+            Version { major: 0, minor: 2 } => Version::V0_3,
+            version => version,
+        });
+        if settings.version.is_some() && settings.version != version {
+            return Err("not the version that was asked for");
+        }
         match (binding, version) {
             (ProtocolBinding::JsonRpc, Some(Version::V1_0)) => Ok(Self::JsonRpc),
             (ProtocolBinding::HttpJson, Some(Version::V1_0)) => Ok(Self::Rest),
             (ProtocolBinding::Grpc, Some(Version::V1_0)) => Ok(Self::Grpc),
+            (ProtocolBinding::JsonRpc, Some(Version::V0_3)) => Ok(Self::JsonRpcV0_3),
+            (ProtocolBinding::HttpJson, Some(Version::V0_3)) => Ok(Self::RestV0_3(settings.old_form)),
             (ProtocolBinding::JsonRpc | ProtocolBinding::HttpJson | ProtocolBinding::Grpc, _) => {
                 Err("a version that this client does not speak")
             }
@@ -40,23 +58,18 @@ impl Wire {
     pub(crate) fn version(self) -> Version {
         match self {
             Self::JsonRpc | Self::Rest | Self::Grpc => Version::V1_0,
+            Self::JsonRpcV0_3 | Self::RestV0_3(_) => Version::V0_3,
         }
     }
 
     /// Whether a tenant is named in the request, and not in the URL.
     pub(crate) fn names_tenant(self) -> bool {
-        match self {
-            Self::JsonRpc | Self::Grpc => true,
-            Self::Rest => false,
-        }
+        matches!(self, Self::JsonRpc | Self::Grpc)
     }
 
     /// Whether streams come as messages of gRPC, and not as server-sent events.
     pub(crate) fn is_grpc(self) -> bool {
-        match self {
-            Self::JsonRpc | Self::Rest => false,
-            Self::Grpc => true,
-        }
+        matches!(self, Self::Grpc)
     }
 
     /// How a request looks.
@@ -67,9 +80,11 @@ impl Wire {
         request: &Request,
     ) -> Result<Outgoing, ClientError> {
         match self {
-            Self::JsonRpc => jsonrpc::encode(interface, id, request),
+            Self::JsonRpc => jsonrpc::encode(interface, id, request, write_call),
             Self::Rest => rest::encode(interface, request, false),
             Self::Grpc => grpc::encode(interface, request),
+            Self::JsonRpcV0_3 => jsonrpc::encode(interface, id, request, v0_3::jsonrpc::write_call),
+            Self::RestV0_3(form) => v0_3::rest::ask::encode(interface, form, request, false),
         }
     }
 
@@ -80,11 +95,13 @@ impl Wire {
         request: &Request,
         failed: &ClientError,
     ) -> Option<Result<Outgoing, ClientError>> {
+        if !rest::has_other_verb(request, failed) {
+            return None;
+        }
         match self {
-            Self::JsonRpc | Self::Grpc => None,
-            Self::Rest => {
-                rest::has_other_verb(request, failed).then(|| rest::encode(interface, request, true))
-            }
+            Self::JsonRpc | Self::Grpc | Self::JsonRpcV0_3 => None,
+            Self::Rest => Some(rest::encode(interface, request, true)),
+            Self::RestV0_3(form) => Some(v0_3::rest::ask::encode(interface, form, request, true)),
         }
     }
 
@@ -100,24 +117,46 @@ impl Wire {
             Self::JsonRpc => jsonrpc::decode(operation, id, head, body),
             Self::Rest => rest::decode(operation, head, body),
             Self::Grpc => grpc::decode(operation, head, body),
+            Self::JsonRpcV0_3 => v0_3::read_reply(operation, jsonrpc::result(id, head, body)?),
+            Self::RestV0_3(_) => v0_3::rest::ask::decode(operation, head, body),
         }
     }
 
     /// What an answer says that has no success to tell.
-    pub(crate) fn failure(self, id: u64, head: &Parts, body: &[u8]) -> ClientError {
+    pub(crate) fn failure(self, operation: Operation, id: u64, head: &Parts, body: &[u8]) -> ClientError {
         match self {
-            Self::JsonRpc => jsonrpc::failure(head, body, id),
+            Self::JsonRpc | Self::JsonRpcV0_3 => jsonrpc::failure(head, body, id),
             Self::Rest => rest::failure(head, body),
             Self::Grpc => grpc::failure(head, body),
+            Self::RestV0_3(_) => v0_3::rest::ask::failure(operation, head, body),
         }
     }
 
     /// The event in a frame of a stream, as v1.0 JSON.
-    pub(crate) fn event(self, id: u64, data: &Bytes) -> Result<Bytes, ClientError> {
+    pub(crate) fn event(self, id: u64, data: &Bytes) -> Result<HeardEvent, ClientError> {
         match self {
-            Self::JsonRpc => jsonrpc::event(data, id),
-            Self::Rest => rest::event(data),
-            Self::Grpc => grpc::event(data),
+            Self::JsonRpc => jsonrpc::event(data, id).map(HeardEvent::from),
+            Self::Rest => rest::event(data).map(HeardEvent::from),
+            Self::Grpc => grpc::event(data).map(HeardEvent::from),
+            Self::JsonRpcV0_3 => v0_3::read_event(jsonrpc::event_text(data, id)?),
+            Self::RestV0_3(_) => v0_3::rest::ask::event(data),
+        }
+    }
+
+    /// Whether a failure proves that the peer has done nothing: it does not know what it was asked, or not in this
+    /// version. Another wire may do.
+    pub(crate) fn was_not_understood(self, operation: Operation, error: &ClientError) -> bool {
+        match error {
+            ClientError::Peer(error) => {
+                matches!(error.code(), ErrorCode::MethodNotFound | ErrorCode::VersionNotSupported)
+            }
+            // There is no list in v0.3, so its servers know no such path.
+            ClientError::Status { status, .. } => {
+                matches!(self, Self::RestV0_3(_))
+                    && operation == Operation::ListTasks
+                    && matches!(status.as_u16(), 404 | 405 | 501)
+            }
+            _ => false,
         }
     }
 }

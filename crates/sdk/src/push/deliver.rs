@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use chancery_store::{Delivery, Read, Store, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::PushLimits;
 use super::backoff::{from_now, wait};
 use super::post::{Posted, Poster, Reason};
-use crate::protocol::Event;
+use crate::dialect::notification;
+use crate::protocol::{ErrorCode, Version};
 
 /// What every delivery needs.
 #[derive(Debug)]
@@ -46,6 +48,9 @@ impl Work {
         if !self.is_current(&delivery).await? {
             return Ok(false);
         }
+        if delivery.version < Version::V1_0 {
+            return self.deliver_task(delivery).await;
+        }
         let read = self.store.read(&delivery.scope, &delivery.task, delivery.cursor, EVENTS).await;
         let events = match read {
             Ok(Read::Events(events)) => events,
@@ -58,7 +63,7 @@ impl Work {
             if self.stop.is_cancelled() {
                 break;
             }
-            match self.deliver_one(&mut delivery, event).await? {
+            match self.deliver_one(&mut delivery, event.number, event.json.clone()).await? {
                 Next::Event => {}
                 Next::Nothing => break,
                 Next::Failed => return Ok(true),
@@ -77,19 +82,50 @@ impl Work {
         }
     }
 
-    async fn deliver_one(&self, delivery: &mut Delivery, event: &Event) -> Result<Next, StoreError> {
-        let settled = match self.poster.post(&delivery.config, event).await {
-            Posted::Accepted => self.store.delivered(delivery, event.number).await?,
+    /// Delivers the task as it stands, which is what older versions have for a notification. However many events it
+    /// is behind, it is told once.
+    async fn deliver_task(&self, mut delivery: Delivery) -> Result<bool, StoreError> {
+        let snapshot = match self.store.snapshot(&delivery.scope, &delivery.task).await {
+            Ok(snapshot) => snapshot,
+            Err(StoreError::NotFound { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let body = snapshot.task.value().and_then(|task| {
+            notification(delivery.version, &task).unwrap_or_else(|| Err(ErrorCode::Internal.into()))
+        });
+        let Ok(body) = body else {
+            let reason = Reason::Unfit("the task cannot be written in the version that it was registered in");
+            self.log_loss(
+                &delivery,
+                snapshot.number,
+                &reason,
+                snapshot.number.saturating_sub(delivery.cursor),
+            );
+            self.store.give_up(&delivery, snapshot.number).await?;
+            return Ok(false);
+        };
+        let next = self.deliver_one(&mut delivery, snapshot.number, body).await?;
+        Ok(matches!(next, Next::Failed))
+    }
+
+    async fn deliver_one(
+        &self,
+        delivery: &mut Delivery,
+        number: u64,
+        body: Bytes,
+    ) -> Result<Next, StoreError> {
+        let settled = match self.poster.post(&delivery.config, delivery.version, body).await {
+            Posted::Accepted => self.store.delivered(delivery, number).await?,
             Posted::Rejected(reason) => {
-                self.log_loss(delivery, event.number, &reason, 1);
-                self.store.give_up(delivery, event.number).await?
+                self.log_loss(delivery, number, &reason, 1);
+                self.store.give_up(delivery, number).await?
             }
             Posted::Failed(reason, asked) => {
-                self.failed(delivery, event.number, &reason, asked).await?;
+                self.failed(delivery, number, &reason, asked).await?;
                 return Ok(Next::Failed);
             }
         };
-        delivery.cursor = event.number;
+        delivery.cursor = number;
         delivery.attempts = 0;
         // If the configuration has been deleted or replaced meanwhile, this delivery is none of ours any more.
         Ok(if settled { Next::Event } else { Next::Nothing })

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use super::PushLimits;
 use super::backoff::retry_after;
 use crate::egress::{ConnectError, Connector, Egress};
-use crate::protocol::{Event, TaskPushNotificationConfig};
+use crate::protocol::{TaskPushNotificationConfig, Version};
 
 /// Posts events.
 pub(super) struct Poster {
@@ -43,7 +43,7 @@ pub(super) enum Reason {
     Unfit(&'static str),
 }
 
-/// The two spellings in use: the specification names none.
+/// The two spellings in use: v1.0 names none, v0.3 the first.
 const TOKEN_HEADERS: [HeaderName; 2] =
     [HeaderName::from_static("x-a2a-notification-token"), HeaderName::from_static("a2a-notification-token")];
 const VERSION_HEADER: HeaderName = HeaderName::from_static("a2a-version");
@@ -73,8 +73,13 @@ impl Poster {
         self.egress.check(&config.url).map(|checked| checked.authority()).unwrap_or_default()
     }
 
-    pub(super) async fn post(&self, config: &TaskPushNotificationConfig, event: &Event) -> Posted {
-        let request = match self.request(config, event) {
+    pub(super) async fn post(
+        &self,
+        config: &TaskPushNotificationConfig,
+        version: Version,
+        body: Bytes,
+    ) -> Posted {
+        let request = match self.request(config, version, body) {
             Ok(request) => request,
             Err(reason) => return Posted::Rejected(reason),
         };
@@ -93,20 +98,25 @@ impl Poster {
     fn request(
         &self,
         config: &TaskPushNotificationConfig,
-        event: &Event,
+        version: Version,
+        body: Bytes,
     ) -> Result<Request<Full<Bytes>>, Reason> {
         let checked =
             self.egress.check(&config.url).map_err(|refused| Reason::NoAnswer(refused.to_string()))?;
-        let mut request = Request::new(Full::new(event.json.clone()));
+        let mut request = Request::new(Full::new(body));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = checked.uri().clone();
         let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/a2a+json"));
-        headers.insert(VERSION_HEADER, HeaderValue::from_static("1.0"));
+        let is_old = version < Version::V1_0;
+        let content_type = if is_old { "application/json" } else { "application/a2a+json" };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if !is_old {
+            headers.insert(VERSION_HEADER, HeaderValue::from_static("1.0"));
+        }
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("chancery/", env!("CARGO_PKG_VERSION"))));
         if !config.token.is_empty() {
             let token = secret(&config.token, "the token is no header value")?;
-            for name in TOKEN_HEADERS {
+            for name in TOKEN_HEADERS.into_iter().take(if is_old { 1 } else { 2 }) {
                 headers.insert(name, token.clone());
             }
         }

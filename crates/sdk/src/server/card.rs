@@ -5,12 +5,17 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use chancery_protocol::{
-    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Error, ProtocolBinding,
+    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Error, ProtocolBinding, VERSION_HEADER,
+    Version,
 };
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use sha2::{Digest, Sha256};
 
 use super::body::Body;
+use super::versions::Versions;
+use crate::binding::head::query;
+use crate::dialect::v0_3;
 use crate::relay::Relay;
 use crate::spec::AgentSpec;
 use crate::{IDEMPOTENCY_EXTENSION, USAGE_EXTENSION};
@@ -18,12 +23,24 @@ use crate::{IDEMPOTENCY_EXTENSION, USAGE_EXTENSION};
 /// Where the card of an agent is found, below the URL it is mounted at.
 pub const WELL_KNOWN_CARD: &str = "/.well-known/agent-card.json";
 
+/// Where older clients look for it.
+const OLD_WELL_KNOWN_CARD: &str = "/.well-known/agent.json";
+
 /// For how long a card may be used without asking again.
 const CACHE_CONTROL: &str = "public, max-age=300";
 
+/// The card of an agent as its callers read it, by the version that they speak.
+#[derive(Debug)]
+pub(crate) struct Cards {
+    /// Of v1.0, and nothing else.
+    pure: CardDocument,
+    /// The same, with what readers of v0.3 look for beside it; none if that version is not served.
+    union: Option<CardDocument>,
+}
+
 /// A card, ready to be served.
 #[derive(Debug)]
-pub(crate) struct CardDocument {
+struct CardDocument {
     body: Bytes,
     etag: HeaderValue,
     last_modified: HeaderValue,
@@ -39,15 +56,19 @@ pub(crate) struct GrpcInterface<'a> {
     pub(crate) tenant: &'a str,
 }
 
+/// Where an agent is mounted, and how it can be called there.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) jsonrpc_path: &'a str,
+    pub(crate) versions: &'a Versions,
+    pub(crate) grpc: Option<GrpcInterface<'a>>,
+}
+
 /// The card of an agent that is mounted at a URL: every interface, capability and mode in it is really there.
-pub(crate) fn derive(
-    spec: &AgentSpec,
-    url: &str,
-    jsonrpc_path: &str,
-    grpc: Option<&GrpcInterface<'_>>,
-) -> AgentCard {
+pub(crate) fn derive(spec: &AgentSpec, place: &Place<'_>) -> AgentCard {
     let mut card = AgentCard::new(&*spec.name, &*spec.description, &*spec.version);
-    card.supported_interfaces = interfaces(url, jsonrpc_path, grpc);
+    card.supported_interfaces = place.interfaces();
     card.capabilities = AgentCapabilities {
         streaming: Some(spec.streaming),
         push_notifications: Some(spec.push_notifications),
@@ -64,14 +85,9 @@ pub(crate) fn derive(
 
 /// The card of an agent elsewhere that is served here: what it says about itself, and of what can be done with it only
 /// what can be done here. Its signatures do not hold for that, and how to authenticate there is not how to here.
-pub(crate) fn derive_relayed(
-    relay: &Relay,
-    url: &str,
-    jsonrpc_path: &str,
-    grpc: Option<&GrpcInterface<'_>>,
-) -> AgentCard {
+pub(crate) fn derive_relayed(relay: &Relay, place: &Place<'_>) -> AgentCard {
     let mut card = AgentCard::clone(&relay.card);
-    card.supported_interfaces = interfaces(url, jsonrpc_path, grpc);
+    card.supported_interfaces = place.interfaces();
     card.capabilities.streaming = Some(true);
     card.capabilities.push_notifications = Some(relay.push_notifications);
     card.capabilities.extended_agent_card = Some(false);
@@ -82,17 +98,24 @@ pub(crate) fn derive_relayed(
     card
 }
 
-/// Every way to call an agent that is mounted at a URL.
-fn interfaces(url: &str, jsonrpc_path: &str, grpc: Option<&GrpcInterface<'_>>) -> Vec<AgentInterface> {
-    let jsonrpc = format!("{url}{}", jsonrpc_path.trim_end_matches('/'));
-    let mut interfaces = vec![
-        AgentInterface::new(jsonrpc, ProtocolBinding::JsonRpc),
-        AgentInterface::new(url, ProtocolBinding::HttpJson),
-    ];
-    let named =
-        |grpc: &GrpcInterface<'_>| AgentInterface::new(grpc.place, ProtocolBinding::Grpc).tenant(grpc.tenant);
-    interfaces.extend(grpc.map(named));
-    interfaces
+impl Place<'_> {
+    /// Every way to call an agent that is mounted here.
+    fn interfaces(&self) -> Vec<AgentInterface> {
+        let jsonrpc = format!("{}{}", self.url, self.jsonrpc_path.trim_end_matches('/'));
+        let mut interfaces = Vec::new();
+        // The newest first: whoever speaks it is to take it.
+        let served = |version: &Version| self.versions.serves(*version);
+        for version in [Version::V1_0, Version::V0_3].into_iter().filter(served) {
+            let named = version.to_string();
+            interfaces.push(AgentInterface::new(&*jsonrpc, ProtocolBinding::JsonRpc).version(&*named));
+            interfaces.push(AgentInterface::new(self.url, ProtocolBinding::HttpJson).version(&*named));
+            if let Some(grpc) = self.grpc.as_ref().filter(|_| version == Version::V1_0) {
+                let found = AgentInterface::new(grpc.place, ProtocolBinding::Grpc);
+                interfaces.push(found.tenant(grpc.tenant));
+            }
+        }
+        interfaces
+    }
 }
 
 /// What every agent of ours understands, and what this one adds.
@@ -108,9 +131,48 @@ fn extensions(spec: &AgentSpec) -> Vec<AgentExtension> {
     ours.into_iter().filter(added).chain(spec.extensions.iter().cloned()).collect()
 }
 
+/// Whether a card is found at this path below an agent's.
+pub(crate) fn is_card(path: &str) -> bool {
+    path == WELL_KNOWN_CARD || path == OLD_WELL_KNOWN_CARD
+}
+
+impl Cards {
+    pub(crate) fn new(card: &Arc<AgentCard>, versions: &Versions) -> Result<Self, Error> {
+        let pure = CardDocument::new(serde_json::to_vec(&**card).map_err(Error::internal)?)?;
+        let mut union = None;
+        if versions.serves(Version::V0_3) {
+            let mut body = Vec::new();
+            v0_3::card::write_union(&mut body, card)?;
+            union = Some(CardDocument::new(body)?);
+        }
+        Ok(Self { pure, union })
+    }
+
+    /// Answers GET and HEAD. Who does not say that it speaks v1.0 may be somebody who does not know it.
+    pub(crate) fn respond(&self, head: &Parts) -> Response<Body> {
+        let header = head.headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+        let asked = match header {
+            Some(asked) => Version::parse(asked.trim()),
+            None => query(head)
+                .find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER))
+                .and_then(|(_, value)| Version::parse(&value)),
+        };
+        let document = match &self.union {
+            Some(union) if asked.is_none_or(|version| version < Version::V1_0) => union,
+            _ => &self.pure,
+        };
+        document.respond(&head.method, &head.headers)
+    }
+
+    /// Appends the card that older callers read.
+    pub(crate) fn write_old(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        out.extend_from_slice(&self.union.as_ref().unwrap_or(&self.pure).body);
+        Ok(())
+    }
+}
+
 impl CardDocument {
-    pub(crate) fn new(card: &Arc<AgentCard>) -> Result<Self, Error> {
-        let body = serde_json::to_vec(&**card).map_err(Error::internal)?;
+    fn new(body: Vec<u8>) -> Result<Self, Error> {
         let digest = Sha256::digest(&body);
         let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         let modified = SystemTime::now();
@@ -124,7 +186,7 @@ impl CardDocument {
     }
 
     /// Answers GET and HEAD; tells a client that has this card already that it does.
-    pub(crate) fn respond(&self, method: &Method, headers: &HeaderMap) -> Response<Body> {
+    fn respond(&self, method: &Method, headers: &HeaderMap) -> Response<Body> {
         let known = self.is_known(headers);
         let body = match known || *method == Method::HEAD {
             true => Body::empty(),
@@ -137,6 +199,7 @@ impl CardDocument {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(CACHE_CONTROL));
         headers.insert(header::ETAG, self.etag.clone());
         headers.insert(header::LAST_MODIFIED, self.last_modified.clone());
+        headers.insert(header::VARY, HeaderValue::from_static("A2A-Version"));
         if *method == Method::HEAD && !known {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
         }

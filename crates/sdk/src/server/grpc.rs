@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_protocol::{Error, ErrorCode, Operation, Request};
+use chancery_protocol::{Error, ErrorCode, Operation, Request, Version};
 use http::Response;
 use http::request::Parts;
 use tokio::net::TcpListener;
@@ -16,6 +16,7 @@ use super::body::{self, Body, Unread};
 use super::service::{Mount, Site};
 use crate::binding::grpc::{self, Method, Wanted, health};
 use crate::binding::head;
+use crate::dialect::Dialect;
 use crate::grpc::frame::HEAD;
 
 /// Whether and where gRPC is served.
@@ -154,16 +155,16 @@ impl Site {
         // Which agent it is for is known once it is read; whether it may be read, before.
         let nobody = || Arc::from("");
         let agent = self.mounts.first().map_or_else(nobody, |mount| mount.name.clone());
-        let mut context = head::context(head, principal, &agent, self.lenient_version)?;
+        let mut context = head::context(head, principal, &agent, &self.versions, Some(Version::V1_0))?;
         let body = self.grpc_body(body).await?;
         let mut request = grpc::decode(operation, &body)?;
         drop(body);
         let mount = self.grpc_mount(&mut request)?;
         context.agent = mount.name.clone();
         let extensions = context.extensions.clone();
-        let reply = self.call(mount, request, context, None).await;
+        let reply = self.call(mount, Dialect::V1_0, request, context, None).await;
         let mut response = grpc::respond(operation, reply, wanted).await;
-        head::echo_extensions(&mut response, &extensions, &mount.extensions);
+        head::echo_extensions(&mut response, Dialect::V1_0, &extensions, &mount.extensions);
         Ok(response)
     }
 

@@ -14,25 +14,27 @@ mod listener;
 mod service;
 #[cfg(feature = "tls")]
 mod tls;
+mod versions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{AgentCard, Error, Principal, SecurityRequirement, SecurityScheme};
+use chancery_protocol::{AgentCard, Error, Principal, SecurityRequirement, SecurityScheme, Version};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio_util::sync::CancellationToken;
 
+use crate::dialect::v0_3;
 use crate::egress::Egress;
 use crate::push::{Deliverer, PushLimits};
 use crate::relay::Relay;
 use crate::runtime::Runtime;
 use crate::spec::{AgentSpec, name_problem};
 use crate::tasks::Notifier;
-use card::{CardDocument, GrpcInterface};
+use card::{Cards, GrpcInterface, Place};
 use grpc::Grpc;
 use service::{Authenticate, Mount, Served, Site, StreamSlots};
 
@@ -44,6 +46,7 @@ pub use service::Service;
 pub(crate) use service::StreamSlot;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
+pub(crate) use versions::Versions;
 
 /// Puts agents at paths and says how they are served.
 ///
@@ -64,7 +67,8 @@ pub struct ServerBuilder {
     anonymous_extended_card: bool,
     security: BTreeMap<String, SecurityScheme>,
     jsonrpc_path: String,
-    lenient_version: bool,
+    versions: Versions,
+    old_form: v0_3::Form,
     tenant_is_realm: bool,
     limits: ServerLimits,
     egress: Egress,
@@ -122,7 +126,8 @@ impl Server {
             anonymous_extended_card: false,
             security: BTreeMap::new(),
             jsonrpc_path: "/".to_owned(),
-            lenient_version: false,
+            versions: Versions::all(),
+            old_form: v0_3::Form::PROTO,
             tenant_is_realm: false,
             limits: ServerLimits::default(),
             egress: Egress::default(),
@@ -226,7 +231,22 @@ impl ServerBuilder {
     /// Takes a call without A2A-Version as one of the newest version, not of 0.3 as the protocol has it.
     #[must_use]
     pub fn lenient_version(mut self, lenient: bool) -> Self {
-        self.lenient_version = lenient;
+        self.versions.lenient = lenient;
+        self
+    }
+
+    /// Does not speak a version of the protocol. Who calls in it is told so, and the cards do not name it.
+    #[must_use]
+    pub fn without_version(mut self, version: Version) -> Self {
+        self.versions.remove(version);
+        self
+    }
+
+    /// Writes the bytes of files as base64 once, over HTTP+JSON of v0.3. Most peers of that version expect base64 of
+    /// base64 there, and get it unless this is said. What is read may be either.
+    #[must_use]
+    pub fn v0_3_base64_once(mut self) -> Self {
+        self.old_form = v0_3::Form::Proto { twice: false };
         self
     }
 
@@ -338,7 +358,8 @@ impl ServerBuilder {
             mounts,
             authenticate: self.authenticate,
             limits: self.limits,
-            lenient_version: self.lenient_version,
+            versions: self.versions,
+            old_form: self.old_form,
             streams: StreamSlots::new(&self.limits),
             stopping: CancellationToken::new(),
             serves_grpc: !self.grpc.is_off,
@@ -358,8 +379,12 @@ impl ServerBuilder {
     ) -> Result<Mount, Error> {
         let needs_tenant = !path.is_empty() && self.agents.len() > 1;
         let tenant = if needs_tenant { offered.name() } else { "" };
-        let grpc = self.grpc.place().map(|place| GrpcInterface { place, tenant });
-        let mut card = offered.card(&format!("{url}{path}"), &self.jsonrpc_path, grpc.as_ref());
+        let mut card = offered.card(&Place {
+            url: &format!("{url}{path}"),
+            jsonrpc_path: &self.jsonrpc_path,
+            versions: &self.versions,
+            grpc: self.grpc.place().map(|place| GrpcInterface { place, tenant }),
+        });
         card.security_schemes.clone_from(&self.security);
         card.security_requirements =
             self.security.keys().map(|name| SecurityRequirement::default().and(name.as_str(), &[])).collect();
@@ -371,7 +396,7 @@ impl ServerBuilder {
             path: path.to_owned(),
             name: offered.name().clone(),
             tenant_is_realm: self.tenant_is_realm,
-            card: CardDocument::new(&card)?,
+            cards: Cards::new(&card, &self.versions)?,
             served: match offered {
                 Offered::Agent(spec) => {
                     let spec = AgentSpec::clone(spec);
@@ -421,18 +446,12 @@ impl ServerBuilder {
         if !self.jsonrpc_path.starts_with('/') {
             problems.push(format!("the JSON-RPC path `{}` does not begin with a slash", self.jsonrpc_path));
         }
-        let mut paths: Vec<_> = self.agents.iter().map(|(path, _)| path.as_str()).collect();
-        paths.sort_unstable();
-        for pair in paths.windows(2).filter(|pair| pair[0] == pair[1]) {
-            problems.push(format!("two agents are mounted at `{}`", pair[0]));
-        }
+        let paths = self.agents.iter().map(|(path, _)| path.as_str());
+        problems.extend(twice(paths).map(|path| format!("two agents are mounted at `{path}`")));
         // Tasks are kept by the name of their agent.
-        let mut names: Vec<_> = self.agents.iter().map(|(_, offered)| &**offered.name()).collect();
-        names.sort_unstable();
-        for pair in names.windows(2).filter(|pair| pair[0] == pair[1]) {
-            problems.push(format!("two agents are called `{}`", pair[0]));
-        }
-        problems.extend(self.limits.problems());
+        let names = self.agents.iter().map(|(_, offered)| &**offered.name());
+        problems.extend(twice(names).map(|name| format!("two agents are called `{name}`")));
+        problems.extend(self.limits.problems().into_iter().chain(self.versions.problem()));
         problems.extend(self.grpc.problems(self.authenticate.is_some() || self.allow_anonymous));
         for (path, offered) in &self.agents {
             if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
@@ -450,6 +469,12 @@ impl ServerBuilder {
     }
 }
 
+/// What is there more than once.
+fn twice<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    let mut seen = BTreeSet::new();
+    names.filter(move |name| !seen.insert(*name))
+}
+
 impl Offered {
     fn name(&self) -> &Arc<str> {
         match self {
@@ -465,10 +490,10 @@ impl Offered {
         }
     }
 
-    fn card(&self, url: &str, jsonrpc_path: &str, grpc: Option<&GrpcInterface<'_>>) -> AgentCard {
+    fn card(&self, place: &Place<'_>) -> AgentCard {
         match self {
-            Self::Agent(spec) => card::derive(spec, url, jsonrpc_path, grpc),
-            Self::Relay(relay) => card::derive_relayed(relay, url, jsonrpc_path, grpc),
+            Self::Agent(spec) => card::derive(spec, place),
+            Self::Relay(relay) => card::derive_relayed(relay, place),
         }
     }
 

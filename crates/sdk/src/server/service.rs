@@ -9,7 +9,7 @@ use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
     BoxFuture, Call, CallContext, DynEndpoint, Error, ErrorCode, NoRoute, Operation, Principal, Reply,
-    Request,
+    Request, Version,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -17,10 +17,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body, Unread};
-use super::card::{CardDocument, WELL_KNOWN_CARD};
+use super::card::{Cards, is_card};
 use super::hygiene;
 use super::limits::ServerLimits;
+use super::versions::Versions;
 use crate::binding::{grpc, head, jsonrpc, rest};
+use crate::dialect::{Dialect, v0_3};
 use crate::push::Deliverer;
 use crate::relay::RelayEndpoint;
 use crate::runtime::{Runtime, contained};
@@ -37,7 +39,9 @@ pub(crate) struct Site {
     pub(crate) mounts: Vec<Mount>,
     pub(super) authenticate: Option<Authenticate>,
     pub(crate) limits: ServerLimits,
-    pub(crate) lenient_version: bool,
+    pub(crate) versions: Versions,
+    /// How HTTP+JSON of v0.3 is written.
+    pub(crate) old_form: v0_3::Form,
     pub(crate) streams: StreamSlots,
     /// Cancelled when the site is about to go.
     pub(crate) stopping: CancellationToken,
@@ -52,7 +56,7 @@ pub(crate) struct Mount {
     pub(crate) name: Arc<str>,
     pub(crate) tenant_is_realm: bool,
     pub(crate) served: Served,
-    pub(crate) card: CardDocument,
+    pub(crate) cards: Cards,
     /// Where JSON-RPC is posted to, below the path; without a trailing slash.
     pub(crate) jsonrpc_paths: Vec<String>,
     pub(crate) extensions: Vec<String>,
@@ -180,11 +184,13 @@ impl Site {
         let Some((mount, path)) = self.find(head.uri.path()) else {
             return rest::no_route(rest::wants_a2a_json(&head), NoRoute::Path);
         };
-        if path == WELL_KNOWN_CARD && (head.method == Method::GET || head.method == Method::HEAD) {
-            return mount.card.respond(&head.method, &head.headers);
+        if is_card(path) && (head.method == Method::GET || head.method == Method::HEAD) {
+            return mount.cards.respond(&head);
         }
         if head.method == Method::POST && mount.takes_jsonrpc(path) {
             self.jsonrpc(mount, &head, body).await
+        } else if let Some(below) = v0_3::rest::below(&head, path) {
+            Box::pin(self.old_rest(mount, &head, below, body)).await
         } else {
             self.rest(mount, &head, path, body).await
         }
@@ -204,24 +210,32 @@ impl Site {
     {
         let principal = match self.authenticate(head) {
             Ok(principal) => principal,
-            Err(error) => return jsonrpc::fail(&RequestId::NULL, &error),
+            Err(error) => return jsonrpc::fail(Dialect::V1_0, &RequestId::NULL, &error),
         };
         let body = match body::read(body, &self.limits).await {
             Ok(body) => body,
-            Err(unread) => return jsonrpc::fail_with(unread.status(), &RequestId::NULL, &unread.into()),
+            Err(unread) => {
+                let status = unread.status();
+                return jsonrpc::fail_with(status, Dialect::V1_0, &RequestId::NULL, &unread.into());
+            }
         };
-        let jsonrpc::Decoded { id, call } = jsonrpc::decode(head, &body);
+        let jsonrpc::Decoded { id, dialect, wants_card, call } = jsonrpc::decode(head, &body);
         drop(body);
-        let context = head::context(head, principal, &mount.name, self.lenient_version);
+        let looks = dialect.map(Dialect::version);
+        let context = head::context(head, principal, &mount.name, &self.versions, looks);
+        let dialect = dialect.unwrap_or(Dialect::V1_0);
         // Which version is spoken comes before whether the request is a good one.
         let (context, request) = match context.and_then(|context| Ok((context, call?))) {
             Ok(both) => both,
-            Err(error) => return jsonrpc::fail(&id, &error),
+            Err(error) => return jsonrpc::fail(dialect, &id, &error),
         };
-        let extensions = context.extensions.clone();
-        let reply = self.call(mount, request, context, None).await;
-        let mut response = jsonrpc::respond(id, reply);
-        head::echo_extensions(&mut response, &extensions, &mount.extensions);
+        if wants_card {
+            return jsonrpc::succeed(dialect, &id, |out| mount.cards.write_old(out));
+        }
+        let (extensions, operation) = (context.extensions.clone(), request.operation());
+        let reply = self.call(mount, dialect, request, context, None).await;
+        let mut response = jsonrpc::respond(dialect, id, operation, reply);
+        head::echo_extensions(&mut response, dialect, &extensions, &mount.extensions);
         response
     }
 
@@ -238,7 +252,8 @@ impl Site {
             Ok(principal) => principal,
             Err(error) => return rest::fail(a2a_json, &error),
         };
-        let context = match head::context(head, principal, &mount.name, self.lenient_version) {
+        let looks = Some(Version::V1_0);
+        let context = match head::context(head, principal, &mount.name, &self.versions, looks) {
             Ok(context) => context,
             Err(error) => return rest::fail(a2a_json, &error),
         };
@@ -248,11 +263,44 @@ impl Site {
         };
         let extensions = context.extensions.clone();
         let reply = match rest::decode(&target.route, head, &body) {
-            Ok(request) => self.call(mount, request, context, target.tenant.as_deref()).await,
+            Ok(request) => self.call(mount, Dialect::V1_0, request, context, target.tenant.as_deref()).await,
             Err(error) => Err(error),
         };
         let mut response = rest::respond(a2a_json, reply);
-        head::echo_extensions(&mut response, &extensions, &mount.extensions);
+        head::echo_extensions(&mut response, Dialect::V1_0, &extensions, &mount.extensions);
+        response
+    }
+
+    /// HTTP+JSON of v0.3.
+    async fn old_rest<B>(&self, mount: &Mount, head: &Parts, below: &str, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+    {
+        use v0_3::rest;
+        let (form, dialect) = (self.old_form, Dialect::V0_3(self.old_form));
+        let route = match rest::find(&head.method, below) {
+            Ok(route) => route,
+            Err(why) => return rest::no_route(why),
+        };
+        let looks = Some(dialect.version());
+        let context = self
+            .authenticate(head)
+            .and_then(|principal| head::context(head, principal, &mount.name, &self.versions, looks));
+        let context = match context {
+            Ok(context) => context,
+            Err(error) => return rest::fail(&error),
+        };
+        let body = match body::read(body, &self.limits).await {
+            Ok(body) => body,
+            Err(unread) => return rest::fail_with(unread.status(), &unread.into()),
+        };
+        let extensions = context.extensions.clone();
+        let reply = match rest::decode(form, &route, head, &body) {
+            Ok(request) => self.call(mount, dialect, request, context, None).await,
+            Err(error) => Err(error),
+        };
+        let mut response = rest::respond(form, route.operation, reply);
+        head::echo_extensions(&mut response, dialect, &extensions, &mount.extensions);
         response
     }
 
@@ -270,6 +318,7 @@ impl Site {
     pub(super) async fn call(
         &self,
         mount: &Mount,
+        dialect: Dialect,
         mut request: Request,
         mut context: CallContext,
         path_tenant: Option<&str>,
@@ -286,9 +335,11 @@ impl Site {
         // Whoever is told to try again must not have been served already.
         let slot = self.streams.reserve(operation)?;
         let call = Call { request, context };
-        let reply = match &mount.served {
-            Served::Agent(runtime) => runtime.call(call).await,
-            Served::Relay(relay) => relay.call(call).await,
+        let reply = match (dialect, &mount.served) {
+            (Dialect::V1_0, Served::Agent(runtime)) => runtime.call(call).await,
+            (Dialect::V1_0, Served::Relay(relay)) => relay.call(call).await,
+            (older, Served::Agent(runtime)) => Box::pin(older.answer(runtime, call)).await,
+            (older, Served::Relay(relay)) => Box::pin(older.answer(relay, call)).await,
         };
         if let Err(error) = &reply
             && error.code() == ErrorCode::Internal
@@ -310,7 +361,7 @@ impl Mount {
     /// Why no operation answers to a request line, given that the card and JSON-RPC have paths too.
     fn other_verbs(&self, path: &str, why: NoRoute) -> NoRoute {
         let own: &[Method] = match path {
-            WELL_KNOWN_CARD => &[Method::GET, Method::HEAD],
+            path if is_card(path) => &[Method::GET, Method::HEAD],
             path if self.takes_jsonrpc(path) => &[Method::POST],
             _ => return why,
         };

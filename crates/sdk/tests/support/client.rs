@@ -160,6 +160,13 @@ impl Client {
         Err(Answer::read(response).await)
     }
 
+    /// Opens a stream by a request line.
+    pub async fn open_at(&self, verb: Method, path: &str, body: String) -> Events {
+        let (response, connection) = self.exchange(verb, path, body).await;
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Events::new(response, connection, self.wire)
+    }
+
     /// Any request at all.
     pub async fn fetch(&self, verb: Method, path: &str, body: String) -> Answer {
         let (response, _connection) = self.exchange(verb, path, body).await;
