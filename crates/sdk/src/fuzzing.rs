@@ -3,12 +3,13 @@
 //! None may panic. Where more can be asked of it, more is: what was read and written again is read as the same, and
 //! how bytes are cut makes no difference. Not for users: nothing here is stable.
 
-use chancery_protocol::jsonrpc::decode_call;
+use chancery_protocol::jsonrpc::{Envelope, decode_call};
 use chancery_protocol::{AgentCard, Event, Operation, decode_reply};
 use http::{Method, Request as HttpRequest, Response};
 
 use crate::binding::rest as server_rest;
 use crate::client::fuzzed as client;
+use crate::dialect::{Dialect, card, v0_3};
 
 /// One decoder, and the name of its corpus.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ macro_rules! targets {
     };
 }
 
-targets!(jsonrpc_request, rest_request, answer, sse, event, card);
+targets!(jsonrpc_request, rest_request, v0_3_jsonrpc_request, v0_3_rest_request, answer, sse, event, card);
 
 /// A body posted to the JSON-RPC binding.
 pub fn jsonrpc_request(bytes: &[u8]) {
@@ -41,17 +42,39 @@ pub fn jsonrpc_request(bytes: &[u8]) {
 
 /// A request line of HTTP+JSON and a body: the verb, a space, the path with its query, a line feed, the body.
 pub fn rest_request(bytes: &[u8]) {
+    let Some((head, body)) = request_line(bytes) else { return };
+    let Ok(target) = server_rest::find(&head.method, head.uri.path()) else { return };
+    let _ = server_rest::decode(&target.route, &head, body);
+}
+
+fn request_line(bytes: &[u8]) -> Option<(http::request::Parts, &[u8])> {
     let line_end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, body) = bytes.split_at(line_end);
-    let Ok(line) = std::str::from_utf8(line) else { return };
+    let line = std::str::from_utf8(line).ok()?;
     let (verb, uri) = line.split_once(' ').unwrap_or(("GET", line));
-    let (Ok(method), Ok(uri)) = (Method::from_bytes(verb.as_bytes()), uri.parse::<http::Uri>()) else {
-        return;
-    };
-    let Ok(request) = HttpRequest::builder().method(method).uri(uri).body(()) else { return };
-    let (head, ()) = request.into_parts();
-    let Ok(target) = server_rest::find(&head.method, head.uri.path()) else { return };
-    let _ = server_rest::decode(&target.route, &head, body.strip_prefix(b"\n").unwrap_or(body));
+    let method = Method::from_bytes(verb.as_bytes()).ok()?;
+    let request = HttpRequest::builder().method(method).uri(uri.parse::<http::Uri>().ok()?).body(()).ok()?;
+    Some((request.into_parts().0, body.strip_prefix(b"\n").unwrap_or(body)))
+}
+
+/// A body posted to the JSON-RPC binding, of any version that is not v1.0.
+pub fn v0_3_jsonrpc_request(bytes: &[u8]) {
+    let Ok(envelope) = Envelope::decode(bytes) else { return };
+    let Some((dialect, operation)) = Dialect::of_method(&envelope.method) else { return };
+    let Ok(request) = dialect.decode(operation, envelope.params()) else { return };
+    let mut again = Vec::new();
+    v0_3::jsonrpc::write_call(&mut again, 1, &request).expect("what was read can be written");
+    let envelope = Envelope::decode(&again).expect("what was written is a request");
+    let again = v0_3::jsonrpc::decode(operation, envelope.params()).expect("what was written can be read");
+    assert_eq!(request.operation(), again.operation());
+}
+
+/// The same as [`rest_request`], below `/v1`.
+pub fn v0_3_rest_request(bytes: &[u8]) {
+    let Some((head, body)) = request_line(bytes) else { return };
+    let Some(below) = v0_3::rest::below(&head, head.uri.path()) else { return };
+    let Ok(route) = v0_3::rest::find(&head.method, below) else { return };
+    let _ = v0_3::rest::decode(v0_3::Form::PROTO, &route, &head, body);
 }
 
 /// An answer to any of our own calls, on any wire: the first byte says which, the rest is the body.
@@ -79,8 +102,13 @@ pub fn event(bytes: &[u8]) {
     assert_eq!(payload, again);
 }
 
-/// The card of an agent.
+/// The card of an agent, of any generation.
 pub fn card(bytes: &[u8]) {
+    if let Ok(card) = card::read(bytes) {
+        let mut union = Vec::new();
+        v0_3::card::write_union(&mut union, &card).expect("what was read can be written");
+        assert_eq!(card::read(&union).expect("what was written can be read").name, card.name);
+    }
     let Ok(card) = decode_reply::<AgentCard>(bytes) else { return };
     let written = serde_json::to_vec(&card).expect("what was read can be written");
     let again: AgentCard = decode_reply(&written).expect("what was written can be read");
