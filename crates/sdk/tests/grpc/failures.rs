@@ -87,7 +87,7 @@ async fn the_version_is_asked_for() {
     let caller = Caller::new(&site);
     let request = json!({"message": message("x")});
     let none = caller.clone().without("a2a-version").call("SendMessage", request.clone()).await;
-    assert_eq!(none.refused(ErrorCode::VersionNotSupported)[0]["metadata"]["supportedVersions"], "1.0");
+    assert_eq!(none.refused(ErrorCode::VersionNotSupported)[0]["metadata"]["supportedVersions"], "0.3,1.0");
     for version in ["0.3", "", "9.9"] {
         let answer = caller.clone().with("a2a-version", version).call("SendMessage", request.clone()).await;
         answer.refused(ErrorCode::VersionNotSupported);
