@@ -39,7 +39,7 @@ async fn a_peer_that_proves_who_it_is_is_called_by_http_2() {
     tokio::spawn(server.run_until(std::future::pending()));
 
     let trusting = Egress::default().trust_pem(made.cert.pem().as_bytes()).expect("an authority");
-    for binding in [ProtocolBinding::JsonRpc, ProtocolBinding::HttpJson] {
+    for binding in [ProtocolBinding::JsonRpc, ProtocolBinding::HttpJson, ProtocolBinding::Grpc] {
         let versions = Versions::default();
         let client = sdk::Client::builder()
             .egress(trusting.clone())

@@ -1,6 +1,6 @@
 //! The tables against the `.proto` files, and both ways of the bytes against another implementation of Protocol Buffers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use proptest::collection::{btree_map, vec};
@@ -16,11 +16,30 @@ use serde_json::{Map, Value, json};
 use super::*;
 
 /// The `.proto` files as protox reads them.
-static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto");
-    let files = protox::compile(["lf/a2a/v1/a2a.proto"], [folder]).expect("the .proto files are good");
-    DescriptorPool::from_file_descriptor_set(files).expect("the descriptors fit together")
-});
+static POOL: LazyLock<DescriptorPool> =
+    LazyLock::new(|| DescriptorPool::decode(&compiled()[..]).expect("the descriptors fit together"));
+
+/// The `.proto` files and what they import, as a `FileDescriptorSet`.
+fn compiled() -> Vec<u8> {
+    let mut compiler = protox::Compiler::new([folder()]).expect("the folder is there");
+    compiler.include_imports(true).include_source_info(false);
+    compiler.open_file("lf/a2a/v1/a2a.proto").expect("the .proto files are good");
+    compiler.encode_file_descriptor_set()
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("proto")
+}
+
+/// Set `CHANCERY_WRITE_DESCRIPTORS` to have it made anew.
+#[test]
+fn the_descriptors_are_those_of_the_proto_files() {
+    let path = folder().join("descriptors.bin");
+    if std::env::var_os("CHANCERY_WRITE_DESCRIPTORS").is_some() {
+        std::fs::write(&path, compiled()).expect("it can be written");
+    }
+    assert!(std::fs::read(&path).expect("it is there") == compiled(), "the .proto files have changed");
+}
 
 fn descriptor(message: &Message) -> MessageDescriptor {
     POOL.get_message_by_name(message.name).unwrap_or_else(|| panic!("{} is in no .proto file", message.name))

@@ -14,10 +14,13 @@ use tokio::time::timeout_at;
 use super::ServerBuilder;
 use super::body::{self, Body, Unread};
 use super::service::{Mount, Site};
-use crate::binding::grpc::{self, Method, Wanted, health};
+use crate::binding::grpc::{self, Method, Wanted, health, reflection};
 use crate::binding::head;
 use crate::dialect::Dialect;
 use crate::grpc::frame::HEAD;
+
+/// What is served, besides health and reflection.
+const SERVICES: [&str; 1] = [crate::grpc::SERVICE];
 
 /// Whether and where gRPC is served.
 #[derive(Debug, Default)]
@@ -27,6 +30,8 @@ pub(super) struct Grpc {
     pub(super) listen: Option<SocketAddr>,
     /// The `host:port` that the cards name.
     pub(super) place: Option<String>,
+    /// Whether tools may ask what is served.
+    pub(super) reflects: bool,
 }
 
 // === impl ServerBuilder ===
@@ -44,6 +49,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn grpc_listen(mut self, address: SocketAddr) -> Self {
         self.grpc.listen = Some(address);
+        self
+    }
+
+    /// Tells tools such as grpcurl what is served, by `grpc.reflection`. No secret, and not needed by agents.
+    #[must_use]
+    pub fn grpc_reflection(mut self) -> Self {
+        self.grpc.reflects = true;
         self
     }
 
@@ -65,7 +77,7 @@ impl Grpc {
 
     /// Finds out where gRPC can be called, unless somebody has said so.
     pub(super) fn name_place(&mut self, public_url: Option<&str>, own: Option<&TcpListener>) {
-        if self.place.is_some() {
+        if self.place.is_some() || self.is_off {
             return;
         }
         let host_and_port = public_url.and_then(host_and_port);
@@ -112,7 +124,7 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
 impl Site {
     pub(super) async fn grpc<B>(&self, head: &Parts, body: B) -> Response<Body>
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
     {
         if !self.serves_grpc {
             let text = "gRPC is switched off here; the agent's card names the bindings that are served";
@@ -127,6 +139,7 @@ impl Site {
             match method {
                 Method::A2a(operation) => self.grpc_call(operation, head, body, wanted).await,
                 Method::Health(method) => self.health(method, body).await,
+                Method::Reflection => self.reflect(body),
             }
         };
         let answered = match wanted.deadline {
@@ -199,12 +212,24 @@ impl Site {
         })
     }
 
+    fn reflect<B>(&self, body: B) -> Result<Response<Body>, Error>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
+        if !self.reflects {
+            let text = "Reflection is switched off here; the .proto files come with the SDK";
+            return Err(Error::with_message(ErrorCode::MethodNotFound, text));
+        }
+        let slot = self.streams.reserve(Operation::SubscribeToTask)?;
+        Ok(reflection::respond(body, SERVICES.to_vec(), slot.permit))
+    }
+
     async fn health<B>(&self, method: health::Method, body: B) -> Result<Response<Body>, Error>
     where
         B: http_body::Body<Data = Bytes> + Send,
     {
         let service = health::asked(&self.grpc_body(body).await?)?;
-        let is_known = ["", crate::grpc::SERVICE].contains(&service.as_str());
+        let is_known = service.is_empty() || SERVICES.contains(&service.as_str());
         match method {
             health::Method::Check => health::check(is_known, &self.stopping),
             health::Method::Watch => {

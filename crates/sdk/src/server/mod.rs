@@ -333,6 +333,7 @@ impl ServerBuilder {
 
     fn build_site(self, address: Option<SocketAddr>) -> Result<(Service, String), BuildError> {
         let mut problems = self.problems(address);
+        problems.extend(self.grpc.problems(self.authenticate.is_some() || self.allow_anonymous));
         if !problems.is_empty() {
             return Err(BuildError { problems });
         }
@@ -363,6 +364,7 @@ impl ServerBuilder {
             streams: StreamSlots::new(&self.limits),
             stopping: CancellationToken::new(),
             serves_grpc: !self.grpc.is_off,
+            reflects: self.grpc.reflects,
             deliverer,
         };
         tokio::spawn(sweep(Arc::downgrade(&store)));
@@ -452,7 +454,6 @@ impl ServerBuilder {
         let names = self.agents.iter().map(|(_, offered)| &**offered.name());
         problems.extend(twice(names).map(|name| format!("two agents are called `{name}`")));
         problems.extend(self.limits.problems().into_iter().chain(self.versions.problem()));
-        problems.extend(self.grpc.problems(self.authenticate.is_some() || self.allow_anonymous));
         for (path, offered) in &self.agents {
             if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
                 problems.push(format!("the path `{path}` must begin with a slash and not end with one"));

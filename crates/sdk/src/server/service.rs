@@ -46,6 +46,8 @@ pub(crate) struct Site {
     /// Cancelled when the site is about to go.
     pub(crate) stopping: CancellationToken,
     pub(crate) serves_grpc: bool,
+    /// Whether tools of gRPC may ask what is served.
+    pub(crate) reflects: bool,
     /// Posts notifications, if any agent has them; stops with the site.
     pub(crate) deliverer: Option<Deliverer>,
 }
@@ -172,7 +174,7 @@ impl std::fmt::Debug for Service {
 impl Site {
     async fn respond<B>(&self, head: Parts, body: B) -> Response<Body>
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
     {
         if let Some(problem) = hygiene::problem(&head) {
             let error = Error::with_message(ErrorCode::InvalidRequest, problem);

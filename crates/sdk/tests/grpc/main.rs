@@ -15,4 +15,7 @@ mod caller;
 mod failures;
 mod health;
 mod operations;
+mod peers;
+mod places;
+mod reflection;
 mod streams;

@@ -2,6 +2,7 @@
 //! trailers. What the messages are is in [`crate::protobuf`].
 
 pub(crate) mod health;
+pub(crate) mod reflection;
 mod stream;
 
 use std::fmt;
@@ -27,6 +28,7 @@ pub(crate) use stream::EventMessages;
 pub(crate) enum Method {
     A2a(Operation),
     Health(health::Method),
+    Reflection,
 }
 
 /// A body that ends with trailers.
@@ -66,6 +68,9 @@ pub(crate) fn find(head: &Parts) -> Result<Method, Error> {
     let found = match service {
         SERVICE => Operation::from_method(method).map(Method::A2a),
         health::SERVICE => health::Method::from_name(method).map(Method::Health),
+        service if reflection::SERVICES.contains(&service) => {
+            (method == reflection::METHOD).then_some(Method::Reflection)
+        }
         _ => return unknown("this service is not served here"),
     };
     found.ok_or_else(|| Error::with_message(ErrorCode::MethodNotFound, "the service has no such method"))
