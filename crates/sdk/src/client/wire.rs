@@ -146,15 +146,16 @@ impl Wire {
     /// Whether a failure proves that the peer has done nothing: it does not know what it was asked, or not in this
     /// version. Another wire may do.
     pub(crate) fn was_not_understood(self, operation: Operation, error: &ClientError) -> bool {
+        // There is no list in v0.3, which its servers say in many ways, and break over in some.
+        let has_no_list = operation == Operation::ListTasks && self.version() < Version::V1_0;
         match error {
-            ClientError::Peer(error) => {
-                matches!(error.code(), ErrorCode::MethodNotFound | ErrorCode::VersionNotSupported)
-            }
-            // There is no list in v0.3, so its servers know no such path.
+            ClientError::Peer(error) => match error.code() {
+                ErrorCode::MethodNotFound | ErrorCode::VersionNotSupported => true,
+                ErrorCode::UnsupportedOperation | ErrorCode::Internal => has_no_list,
+                _ => false,
+            },
             ClientError::Status { status, .. } => {
-                matches!(self, Self::RestV0_3(_))
-                    && operation == Operation::ListTasks
-                    && matches!(status.as_u16(), 404 | 405 | 501)
+                has_no_list && matches!(status.as_u16(), 404 | 405 | 500 | 501)
             }
             _ => false,
         }
