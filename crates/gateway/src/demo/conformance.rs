@@ -1,7 +1,7 @@
 //! The agent that the public conformance kits talk to.
 //!
 //! The kits choose a behaviour by the prefix of the message id (TCK) or of the text (ACTS). One agent serves
-//! both: the id is looked at first.
+//! both: the id is looked at first. `tck-echo` is in no kit: it is what other SDKs are asked for in `interop/`.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ struct Conformance;
 pub(super) fn spec() -> AgentSpec {
     AgentSpec::new("conformance", Conformance)
         .description("Does what the public conformance kits expect of an agent")
-        .input_modes(["text/plain", "application/json"])
+        .input_modes(["text/plain", "application/json", "application/octet-stream"])
         .output_modes(["text/plain", "application/json", "application/octet-stream"])
         .skill(AgentSkill::new("conformance", "Conformance", "Behaves as a kit's message asks").tag("test"))
 }
 
 /// What a message asks for, by its prefix. The longer of two prefixes comes first.
-const BEHAVIOURS: [(&str, Behaviour); 23] = [
+const BEHAVIOURS: [(&str, Behaviour); 24] = [
     ("tck-complete-task", Behaviour::Say("Hello from TCK")),
     ("tck-input-required", Behaviour::Ask),
     ("tck-auth-required", Behaviour::AskForAuth),
@@ -41,6 +41,7 @@ const BEHAVIOURS: [(&str, Behaviour); 23] = [
     ("tck-stream-artifact-chunked", Behaviour::Chunks),
     ("tck-stream-chunked", Behaviour::Chunks),
     ("tck-stream-basic", Behaviour::WorkText("Stream hello from TCK")),
+    ("tck-echo", Behaviour::Echo),
     ("test-resubscribe-message-id", Behaviour::Wait(Duration::from_secs(8))),
 ];
 
@@ -62,6 +63,7 @@ enum Behaviour {
     WorkText(&'static str),
     WorkFile,
     Chunks,
+    Echo,
     Nothing,
 }
 
@@ -126,6 +128,10 @@ impl Agent for Conformance {
                 let mut artifact = turn.begin_artifact("chunks");
                 artifact.append("chunk-1 ").await?;
                 artifact.finish("chunk-2").await?;
+                Outcome::completed()
+            }
+            Behaviour::Echo => {
+                turn.artifact(Artifact::new("echo", turn.message().parts.clone())).await?;
                 Outcome::completed()
             }
             Behaviour::Nothing => Outcome::completed().saying("Done"),
