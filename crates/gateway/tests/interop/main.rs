@@ -1,0 +1,91 @@
+//! Chancery with software that we did not write: the clients of other SDKs against our server, and our client against
+//! their servers, one list of scenarios for all. `interop/README.md` says what the scenarios are.
+//!
+//! `interop/test` sets the other SDKs up and runs this. A word after `--` runs only the peers whose name has it in it,
+//! and leaves the table in `docs/conformance.md` alone.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing where it must be has failed")]
+#![allow(clippy::print_stdout, reason = "this is a program of its own, and this is how it tells")]
+
+mod caller;
+mod cell;
+mod known;
+mod ours;
+mod peer;
+mod process;
+mod scenario;
+mod table;
+mod wire;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use futures_util::stream::{self, StreamExt as _};
+
+use cell::{Cell, Findings, Side, all_failed};
+use known::Known;
+use ours::Server;
+use peer::{PEERS, Peer};
+use scenario::{Outcome, Scenario};
+use wire::{SPOKEN, Wire};
+
+/// How many peers are at work at a time; most of the time they wait.
+const AT_A_TIME: usize = 3;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let begun = Instant::now();
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_wanted = |peer: &&Peer| wanted.iter().all(|word| peer.key.contains(word.as_str()));
+    let peers: Vec<&'static Peer> = PEERS.iter().filter(is_wanted).collect();
+
+    let server = Server::start();
+    let work = peers.iter().flat_map(|peer| [(*peer, Side::Client), (*peer, Side::Server)]);
+    let work = work.map(|(peer, side)| meet(peer, side, &server));
+    let mut met: Vec<Findings> =
+        stream::iter(work).buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await.concat();
+    met.sort_by_key(|findings| findings.cell.place());
+
+    let known = Known::read();
+    let mut counts = known.judge(&met);
+    if wanted.is_empty() {
+        counts.failed += known.complain_of_idle();
+        counts.failed += table::publish(&met, &known);
+    }
+    println!(
+        "\nfinished in {:.0} s\n{} passed, {} failed",
+        begun.elapsed().as_secs_f32(),
+        counts.passed,
+        counts.failed
+    );
+    if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Everything that a peer does on one side, on every wire that we both speak.
+async fn meet(peer: &'static Peer, side: Side, ours: &Server) -> Vec<Findings> {
+    let wires: Vec<Wire> = peer.wires.iter().copied().filter(|wire| SPOKEN.contains(wire)).collect();
+    let Some(player) = peer.player(side) else { return Vec::new() };
+    if wires.is_empty() {
+        return Vec::new();
+    }
+    let theirs = match side {
+        Side::Client => None,
+        Side::Server => Some(player.program.serve().await),
+    };
+    let mut met = Vec::new();
+    for wire in wires {
+        let can = |scenario| player.can(scenario, wire);
+        let mut outcomes = match &theirs {
+            None => player.program.run(ours.url(), wire).await,
+            Some(Ok(theirs)) => caller::run(&theirs.url, wire, can).await,
+            Some(Err(why)) => all_failed(why),
+        };
+        for (scenario, outcome) in Scenario::ALL.into_iter().zip(&mut outcomes) {
+            if !can(scenario) {
+                *outcome = Outcome::NotThere;
+            }
+        }
+        met.push(Findings { cell: Cell { peer, side, wire }, outcomes });
+    }
+    met
+}

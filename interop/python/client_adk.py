@@ -1,0 +1,97 @@
+"""Google's ADK as the caller: a remote agent of its own, run by its own runner, over v1.0.
+
+What it shows of the protocol is what ADK shows: events with content. It has no calls for single operations.
+"""
+
+import asyncio
+import logging
+import warnings
+
+from a2a.client import A2ACardResolver
+from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+
+import harness
+import httpx
+
+from harness import expect
+
+
+APP, USER = 'interop', 'somebody'
+
+
+class Scenarios:
+    def __init__(self, card):
+        self._agent = RemoteA2aAgent(name='remote', agent_card=card)
+        self._sessions = InMemorySessionService()
+        self._runner = Runner(app_name=APP, agent=self._agent, session_service=self._sessions)
+
+    def all(self):
+        return [self.card, self.send, self.message, self.stream, self.input_required]
+
+    async def _say(self, *parts, session=None):
+        """All events that come of saying something, and the session that it was said in."""
+        session = session or await self._sessions.create_session(app_name=APP, user_id=USER)
+        parts = [types.Part(text=part) if isinstance(part, str) else part for part in parts]
+        said = types.Content(role='user', parts=parts)
+        told = self._runner.run_async(user_id=USER, session_id=session.id, new_message=said)
+        events = [event async for event in told]
+        for event in events:
+            expect(not event.error_message, f'ADK says {event.error_message}')
+        return events, session
+
+    async def card(self):
+        await self._say('tck-echo')
+        card = self._agent._agent_card
+        expect(card.name and card.skills, 'the card has no name or no skill')
+        expect(card.capabilities.streaming, 'the card promises no streams')
+
+    async def send(self):
+        file = types.Part.from_bytes(data=harness.FILE_BYTES, mime_type='application/octet-stream')
+        events, _ = await self._say(harness.GREETING, file)
+        parts = [part for event in events for part in (event.content.parts if event.content else [])]
+        expect(harness.GREETING in [part.text for part in parts], f'parts {parts}')
+        files = [part.inline_data.data for part in parts if part.inline_data]
+        expect(harness.FILE_BYTES in files, 'the bytes came back changed')
+
+    async def message(self):
+        events, _ = await self._say('tck-message-response')
+        expect(texts_of(events) == ['Direct message response'], f'texts {texts_of(events)}')
+
+    async def stream(self):
+        events, _ = await self._say('tck-stream-chunked')
+        text = ''.join(texts_of(events))
+        expect('chunk-1 ' in text and 'chunk-2' in text, f'texts {texts_of(events)}')
+        return f'{len(events)} events'
+
+    async def input_required(self):
+        asked, session = await self._say('tck-multi-turn')
+        wanted = [event for event in asked if event.custom_metadata]
+        states = [str(event.custom_metadata) for event in wanted]
+        expect(any('INPUT_REQUIRED' in state or 'input' in state for state in states), f'events {asked}')
+        done, _ = await self._say('done', session=session)
+        states = [str(event.custom_metadata) for event in done]
+        expect(any('COMPLETED' in state or 'completed' in state for state in states), f'events {done}')
+
+
+def texts_of(events):
+    parts = [part for event in events for part in (event.content.parts if event.content else [])]
+    return [part.text for part in parts if part.text]
+
+
+async def main():
+    warnings.simplefilter('ignore')
+    logging.disable(logging.ERROR)
+    given = harness.arguments()
+    async with httpx.AsyncClient() as http:
+        card = await A2ACardResolver(http, given.url).get_agent_card()
+    # ADK refuses a whole card if any URL in it is no https, or http on this machine; that of gRPC is `host:port`.
+    others = [one for one in card.supported_interfaces if one.protocol_binding != 'GRPC']
+    del card.supported_interfaces[:]
+    card.supported_interfaces.extend(others)
+    await harness.run(Scenarios(card).all())
+
+
+asyncio.run(main())

@@ -1,0 +1,109 @@
+"""What every Python client here shares: one JSON line a scenario, a receiver of notifications, and `expect`."""
+
+import argparse
+import asyncio
+import json
+import queue
+import sys
+import threading
+
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# For how long a scenario may take.
+PATIENCE_SECONDS = 20
+
+# What `send` sends, and must get back part by part.
+GREETING = 'tck-echo Grüße, 世界 🦀'
+FILE_BYTES = bytes(range(256))
+DATA = {'key': 'välue', 'count': 42, 'nested': {'list': [1, 2.5, True, 'x']}}
+
+# No server has a task of this id.
+UNKNOWN_TASK = '00000000-0000-4000-8000-000000000000'
+
+
+def expect(condition, complaint):
+    """Fails the scenario. Unlike `assert`, also under -O."""
+    if not condition:
+        raise AssertionError(complaint)
+
+
+def arguments():
+    """`--url URL --binding JSONRPC|HTTP+JSON|GRPC`"""
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--url', required=True)
+    parser.add_argument('--binding', required=True)
+    return parser.parse_args()
+
+
+async def run(scenarios):
+    """Runs them one after the other, whatever becomes of each."""
+    for scenario in scenarios:
+        name = scenario.__name__.replace('_', '-')
+        try:
+            detail = await asyncio.wait_for(scenario(), PATIENCE_SECONDS)
+            report(name, 'ok', detail or '')
+        except asyncio.TimeoutError:
+            report(name, 'failed', f'nothing more came for {PATIENCE_SECONDS} s')
+        except Exception as error:  # noqa: BLE001, what is wrong is what we are here to tell
+            report(name, 'failed', f'{type(error).__name__}: {error}')
+
+
+def report(scenario, outcome, detail):
+    print(json.dumps({'scenario': scenario, 'outcome': outcome, 'detail': detail}), flush=True)
+
+
+def ready(url):
+    """Says that a server is there. It goes when whoever started it closes its standard input."""
+    print(json.dumps({'url': url}), flush=True)
+
+
+async def until_abandoned():
+    """Waits for the end of standard input."""
+    gone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def watch():
+        sys.stdin.read()
+        loop.call_soon_threadsafe(gone.set)
+
+    threading.Thread(target=watch, daemon=True).start()
+    await gone.wait()
+
+
+class Webhook:
+    """Takes every notification, and remembers it."""
+
+    def __init__(self):
+        self._notices = queue.Queue()
+        notices = self._notices
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get('content-length', 0)))
+                notices.put((dict(self.headers.items()), json.loads(body)))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f'http://127.0.0.1:{self._server.server_port}/hook'
+
+    async def until(self, is_end):
+        """All notifications up to the one that `is_end` likes: pairs of headers (lower case) and body."""
+        seen = []
+        while True:
+            headers, body = await asyncio.to_thread(self._notices.get, True, PATIENCE_SECONDS)
+            seen.append(({name.lower(): value for name, value in headers.items()}, body))
+            if is_end(body):
+                return seen
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,53 @@
+"""An agent of Google's ADK, served by ADK itself, that behaves as README.md says as far as an ADK agent can."""
+
+import asyncio
+import logging
+import socket
+import warnings
+
+from google.adk.a2a.utils.agent_to_a2a import to_a2a
+from google.adk.agents import BaseAgent
+from google.adk.events import Event
+from google.genai import types
+
+import harness
+import uvicorn
+
+
+class Interop(BaseAgent):
+    async def _run_async_impl(self, context):
+        parts = context.user_content.parts
+        text = parts[0].text or ''
+        if text.startswith('tck-cancel'):
+            await asyncio.Event().wait()
+        if text.startswith('tck-long-running'):
+            await asyncio.sleep(1)
+        if text.startswith('tck-stream-chunked'):
+            for chunk in ('chunk-1 ', 'chunk-2'):
+                yield self._event([types.Part(text=chunk)], context)
+            return
+        yield self._event(parts, context)
+
+    def _event(self, parts, context):
+        content = types.Content(role='model', parts=list(parts))
+        return Event(author=self.name, invocation_id=context.invocation_id, content=content)
+
+
+async def main():
+    warnings.simplefilter('ignore')
+    logging.disable(logging.ERROR)
+    listener = socket.create_server(('127.0.0.1', 0))
+    port = listener.getsockname()[1]
+    agent = Interop(name='interop', description='Behaves as the interop scenarios ask')
+    app = to_a2a(agent, host='127.0.0.1', port=port)
+    server = uvicorn.Server(uvicorn.Config(app, log_level='error'))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.05)
+    harness.ready(f'http://127.0.0.1:{port}')
+    await harness.until_abandoned()
+    server.should_exit = server.force_exit = True
+    await serving
+
+
+asyncio.run(main())
