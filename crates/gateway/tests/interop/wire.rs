@@ -1,6 +1,6 @@
 //! A version of the protocol on a binding: what two parties must both speak.
 
-use chancery_sdk::protocol::ProtocolBinding;
+use chancery_sdk::protocol::{self, ProtocolBinding};
 
 /// What is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Binding {
 }
 
 /// What Chancery speaks, as server and as client. What a peer speaks besides is not tried.
-pub(crate) const SPOKEN: &[Wire] = &[JSONRPC_1_0, HTTP_JSON_1_0];
+pub(crate) const SPOKEN: &[Wire] = &[JSONRPC_1_0, HTTP_JSON_1_0, GRPC_1_0];
 
 pub(crate) const JSONRPC_1_0: Wire = Wire { version: Version::V1_0, binding: Binding::JsonRpc };
 pub(crate) const HTTP_JSON_1_0: Wire = Wire { version: Version::V1_0, binding: Binding::HttpJson };
@@ -44,6 +44,10 @@ impl Version {
             Self::V0_3 => "0.3",
             Self::V0_1 => "0.1",
         }
+    }
+
+    pub(crate) fn of_protocol(self) -> protocol::Version {
+        protocol::Version::parse(self.as_str()).unwrap()
     }
 }
 

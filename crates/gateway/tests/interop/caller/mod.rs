@@ -3,6 +3,7 @@
 mod push;
 mod tasks;
 mod webhook;
+mod witness;
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 use crate::cell::{Outcomes, all_failed};
 use crate::scenario::{Outcome, Scenario};
 use crate::wire::Wire;
+use witness::Witness;
 
 /// What came of a step, or why the scenario has failed.
 type Step<T = ()> = Result<T, Complaint>;
@@ -115,8 +117,9 @@ impl Caller {
     async fn connect(url: &str, wire: Wire) -> Step<Self> {
         // A card of this machine may name other ports of it, as it does for gRPC.
         let egress = Egress::default().allow("127.0.0.0/8".parse()?);
-        let client =
-            Client::builder().egress(egress).prefer([wire.binding.of_protocol()]).connect(url).await?;
+        let client = Client::builder().egress(egress).prefer([wire.binding.of_protocol()]);
+        let client = client.version(wire.version.of_protocol()).interceptor(Witness(wire.binding));
+        let client = client.connect(url).await?;
         Ok(Self { client, wire })
     }
 
