@@ -27,7 +27,8 @@ impl Demo {
             .spawn()
             .expect("the demo starts");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let stdout = child.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("it says something");
         let url = line.trim().strip_prefix("Chancery demo at ").expect("it says where it is").to_owned();
         Self { child, url }
     }
@@ -64,7 +65,7 @@ fn failure(arguments: &[&str]) -> (Option<i32>, String) {
     let envelope: Value =
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}{}", ran.out, ran.err));
     assert!(envelope["error"]["message"].is_string(), "{envelope}");
-    (ran.status, envelope["error"]["code"].as_str().unwrap().to_owned())
+    (ran.status, envelope["error"]["code"].as_str().expect("a code").to_owned())
 }
 
 #[test]
