@@ -1,6 +1,6 @@
 //! One meeting of two parties: who plays which part, and on which wire.
 
-use crate::peer::{PEERS, Peer};
+use crate::peer::{Peer, Place, Player};
 use crate::scenario::{Outcome, Scenario};
 use crate::wire::Wire;
 
@@ -15,6 +15,15 @@ pub(crate) enum Side {
 pub(crate) struct Cell {
     pub(crate) peer: &'static Peer,
     pub(crate) side: Side,
+    pub(crate) wire: Wire,
+    /// Whom our relay calls, if it is between the peer and somebody else.
+    pub(crate) upstream: Option<Upstream>,
+}
+
+/// A server behind our relay.
+#[derive(Clone, Copy)]
+pub(crate) struct Upstream {
+    pub(crate) peer: &'static Peer,
     pub(crate) wire: Wire,
 }
 
@@ -37,20 +46,52 @@ impl Side {
 }
 
 impl Cell {
-    /// Where it stands in the table.
-    pub(crate) fn place(&self) -> (Side, usize, usize) {
-        let row = PEERS.iter().position(|peer| peer.key == self.peer.key).unwrap();
-        let wire = self.peer.wires.iter().position(|wire| *wire == self.wire).unwrap();
-        (self.side, row, wire)
+    /// Where it stands in the tables.
+    pub(crate) fn place(&self) -> (bool, Side, Place, Option<Place>) {
+        let upstream = self.upstream.map(|upstream| upstream.peer.place(upstream.wire));
+        (upstream.is_some(), self.side, self.peer.place(self.wire), upstream)
     }
 
     pub(crate) fn name(&self) -> String {
-        let Self { peer, side, wire } = self;
-        format!("{} as {}, v{} {}", peer.key, side.as_str(), wire.version.as_str(), wire.binding.as_str())
+        let Self { peer, side, wire, upstream } = self;
+        let name = format!("{} as {}, {wire}", peer.key, side.as_str());
+        match upstream {
+            None => name,
+            Some(Upstream { peer, wire }) => format!("{name}, of our relay to {}, {wire}", peer.key),
+        }
+    }
+
+    /// The program that drives the peer.
+    pub(crate) fn player(&self) -> &'static Player {
+        self.peer.player(self.side).unwrap()
+    }
+
+    /// Whether it makes sense to ask for a scenario: whether all who take part can do it.
+    pub(crate) fn can(&self, scenario: Scenario) -> bool {
+        let there = self.upstream.is_none_or(|upstream| {
+            let can = |scenario| upstream.peer.player(Side::Server).unwrap().can(scenario, upstream.wire);
+            match scenario {
+                // The relay lists and notifies by itself, whether or not there is somebody behind it who can.
+                Scenario::List => can(Scenario::Send),
+                Scenario::Push => can(Scenario::InputRequired),
+                _ => can(scenario),
+            }
+        });
+        there && self.player().can(scenario, self.wire)
     }
 }
 
 impl Findings {
+    /// Whatever came of what was not to be asked for does not count.
+    pub(crate) fn new(cell: Cell, mut outcomes: Outcomes) -> Self {
+        for (scenario, outcome) in Scenario::ALL.into_iter().zip(&mut outcomes) {
+            if !cell.can(scenario) {
+                *outcome = Outcome::NotThere;
+            }
+        }
+        Self { cell, outcomes }
+    }
+
     pub(crate) fn each(&self) -> impl Iterator<Item = (Scenario, &Outcome)> {
         Scenario::ALL.into_iter().zip(&self.outcomes)
     }

@@ -4,9 +4,10 @@ use std::cell::Cell as Flag;
 
 use serde::Deserialize;
 
-use crate::cell::{Cell, Findings};
-use crate::peer::folder;
+use crate::cell::{Cell, Findings, Side, Upstream};
+use crate::peer::{Peer, folder};
 use crate::scenario::{Outcome, Scenario};
+use crate::wire::Wire;
 
 /// All reasons there are.
 #[derive(Deserialize)]
@@ -92,10 +93,15 @@ impl Known {
 }
 
 impl Reason {
+    /// Whether it is about one of those who take part, in its part.
     fn is_for(&self, cell: &Cell, scenario: Scenario) -> bool {
-        self.peer == cell.peer.key
-            && self.side == cell.side.as_str()
-            && self.binding.as_deref().is_none_or(|binding| binding == cell.wire.binding.as_str())
-            && self.scenario == scenario.name()
+        let takes_part = |peer: &Peer, side: Side, wire: Wire| {
+            self.peer == peer.key
+                && self.side == side.as_str()
+                && self.binding.as_deref().is_none_or(|binding| binding == wire.binding.as_str())
+        };
+        let upstream = |there: &Upstream| takes_part(there.peer, Side::Server, there.wire);
+        self.scenario == scenario.name()
+            && (takes_part(cell.peer, cell.side, cell.wire) || cell.upstream.as_ref().is_some_and(upstream))
     }
 }

@@ -1,5 +1,5 @@
-//! Chancery with software that we did not write: the clients of other SDKs against our server, and our client against
-//! their servers, one list of scenarios for all. `interop/README.md` says what the scenarios are.
+//! Chancery with software that we did not write: the clients of other SDKs against our server, our client against
+//! their servers, and our relay between the two; one list of scenarios for all. `interop/README.md` says what the scenarios are.
 //!
 //! `interop/test` sets the other SDKs up and runs this. A word after `--` runs only the peers whose name has it in it,
 //! and leaves the table in `docs/conformance.md` alone.
@@ -13,6 +13,7 @@ mod known;
 mod ours;
 mod peer;
 mod process;
+mod relay;
 mod scenario;
 mod table;
 mod wire;
@@ -20,13 +21,13 @@ mod wire;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{self, StreamExt as _};
 
 use cell::{Cell, Findings, Side, all_failed};
 use known::Known;
 use ours::Server;
 use peer::{PEERS, Peer};
-use scenario::{Outcome, Scenario};
 use wire::{SPOKEN, Wire};
 
 /// How many peers are at work at a time; most of the time they wait.
@@ -40,10 +41,16 @@ async fn main() -> ExitCode {
     let peers: Vec<&'static Peer> = PEERS.iter().filter(is_wanted).collect();
 
     let server = Server::start();
-    let work = peers.iter().flat_map(|peer| [(*peer, Side::Client), (*peer, Side::Server)]);
-    let work = work.map(|(peer, side)| meet(peer, side, &server));
-    let mut met: Vec<Findings> =
-        stream::iter(work).buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await.concat();
+    let mut work: Vec<LocalBoxFuture<'_, Vec<Findings>>> = Vec::new();
+    for &peer in &peers {
+        work.push(Box::pin(meet(peer, Side::Client, &server)));
+        work.push(Box::pin(meet(peer, Side::Server, &server)));
+    }
+    for upstream in relay::upstreams(&peers) {
+        work.push(Box::pin(relay::meet(upstream, &peers)));
+    }
+    let met = stream::iter(work).buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await;
+    let mut met: Vec<Findings> = met.concat();
     met.sort_by_key(|findings| findings.cell.place());
 
     let known = Known::read();
@@ -74,18 +81,13 @@ async fn meet(peer: &'static Peer, side: Side, ours: &Server) -> Vec<Findings> {
     };
     let mut met = Vec::new();
     for wire in wires {
-        let can = |scenario| player.can(scenario, wire);
-        let mut outcomes = match &theirs {
+        let cell = Cell { peer, side, wire, upstream: None };
+        let outcomes = match &theirs {
             None => player.program.run(ours.url(), wire).await,
-            Some(Ok(theirs)) => caller::run(&theirs.url, wire, can).await,
+            Some(Ok(theirs)) => caller::run(&theirs.url, wire, |scenario| cell.can(scenario)).await,
             Some(Err(why)) => all_failed(why),
         };
-        for (scenario, outcome) in Scenario::ALL.into_iter().zip(&mut outcomes) {
-            if !can(scenario) {
-                *outcome = Outcome::NotThere;
-            }
-        }
-        met.push(Findings { cell: Cell { peer, side, wire }, outcomes });
+        met.push(Findings::new(cell, outcomes));
     }
     met
 }

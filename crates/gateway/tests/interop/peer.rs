@@ -22,6 +22,9 @@ pub(crate) struct Peer {
     server: Option<Player>,
 }
 
+/// Where a peer on a wire stands in a table.
+pub(crate) type Place = (usize, usize);
+
 /// A program of ours that drives a peer.
 pub(crate) struct Player {
     pub(crate) program: Program,
@@ -142,6 +145,12 @@ impl Peer {
             Side::Client => self.client.as_ref(),
             Side::Server => self.server.as_ref(),
         }
+    }
+
+    /// Where it stands among all, and a wire among its own.
+    pub(crate) fn place(&self, wire: Wire) -> Place {
+        let row = PEERS.iter().position(|peer| peer.key == self.key).unwrap();
+        (row, self.wires.iter().position(|known| *known == wire).unwrap())
     }
 
     /// What the table calls it.

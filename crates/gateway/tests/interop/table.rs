@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cell::{Findings, Side};
+use crate::cell::{Findings, Side, Upstream};
 use crate::known::Known;
 use crate::scenario::{Outcome, Scenario};
 
@@ -25,44 +25,82 @@ pub(crate) fn publish(met: &[Findings], known: &Known) -> usize {
 }
 
 fn render(met: &[Findings], known: &Known) -> String {
-    let mut cited = Vec::new();
+    let mut notes = Notes { known, cited: Vec::new() };
     let mut text = String::new();
     for (side, heading) in
         [(Side::Client, "Their client, our server"), (Side::Server, "Our client, their server")]
     {
+        let rows =
+            met.iter().filter(|findings| findings.cell.side == side && findings.cell.upstream.is_none());
         text.push_str(&format!("**{heading}**\n\n| | wire |"));
         Scenario::ALL.iter().for_each(|scenario| text.push_str(&format!(" {} |", scenario.name())));
         text.push_str(&format!("\n|---|---|{}\n", "---|".repeat(Scenario::ALL.len())));
-        for findings in met.iter().filter(|findings| findings.cell.side == side) {
-            let wire = findings.cell.wire;
-            let title = findings.cell.peer.title();
-            text.push_str(&format!("| {title} | v{} {} |", wire.version.as_str(), wire.binding.as_str()));
+        for findings in rows {
+            text.push_str(&format!("| {} | {} |", findings.cell.peer.title(), findings.cell.wire));
             for (scenario, outcome) in findings.each() {
-                let reason = known.reason(&findings.cell, scenario, outcome);
-                text.push_str(&format!(" {} |", shown(outcome, reason, &mut cited)));
+                text.push_str(&format!(" {} |", notes.shown(findings, scenario, outcome)));
             }
             text.push('\n');
         }
         text.push('\n');
     }
-    for (number, index) in cited.iter().enumerate() {
+    text.push_str(&render_relay(met, &mut notes));
+    for (number, index) in notes.cited.iter().enumerate() {
         let reason = &known.known[*index];
         text.push_str(&format!("{}. {} ({})\n", number + 1, reason.reason, reason.evidence));
     }
     text
 }
 
-fn shown(outcome: &Outcome, reason: Option<usize>, cited: &mut Vec<usize>) -> String {
-    match (outcome, reason) {
-        (Outcome::Ok, _) => "ok".to_owned(),
-        (Outcome::NotThere, _) => "–".to_owned(),
-        (Outcome::Failed(_), None) => "**fails**".to_owned(),
-        (Outcome::Failed(_), Some(index)) => {
-            let number = cited.iter().position(|known| *known == index).unwrap_or_else(|| {
-                cited.push(index);
-                cited.len() - 1
-            });
-            format!("({})", number + 1)
+/// One row for each client, one column for each server: how many scenarios work of those that both can do, and which fail.
+fn render_relay(met: &[Findings], notes: &mut Notes<'_>) -> String {
+    let relayed: Vec<_> = met.iter().filter(|findings| findings.cell.upstream.is_some()).collect();
+    let Some(first) = relayed.first() else { return String::new() };
+    let columns =
+        relayed.iter().take_while(|findings| findings.cell.place().2 == first.cell.place().2).count();
+    let mut text = "**Their client, our relay, their server**\n\n| client \\ server |".to_owned();
+    for Upstream { peer, wire } in relayed[..columns].iter().filter_map(|findings| findings.cell.upstream) {
+        text.push_str(&format!(" {}, {wire} |", peer.title()));
+    }
+    text.push_str(&format!("\n|---|{}\n", "---|".repeat(columns)));
+    for row in relayed.chunks(columns) {
+        text.push_str(&format!("| {}, {} |", row[0].cell.peer.title(), row[0].cell.wire));
+        for findings in row {
+            let asked = findings.each().filter(|(_, outcome)| **outcome != Outcome::NotThere);
+            let well = findings.each().filter(|(_, outcome)| **outcome == Outcome::Ok);
+            let mut shown = vec![format!("{} of {}", well.count(), asked.count())];
+            for (scenario, outcome) in findings.each() {
+                if matches!(outcome, Outcome::Failed(_)) {
+                    shown.push(format!("{} {}", scenario.name(), notes.shown(findings, scenario, outcome)));
+                }
+            }
+            text.push_str(&format!(" {} |", shown.join(", ")));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+/// The reasons that are pointed to, in the order in which they are.
+struct Notes<'a> {
+    known: &'a Known,
+    cited: Vec<usize>,
+}
+
+impl Notes<'_> {
+    fn shown(&mut self, findings: &Findings, scenario: Scenario, outcome: &Outcome) -> String {
+        match (outcome, self.known.reason(&findings.cell, scenario, outcome)) {
+            (Outcome::Ok, _) => "ok".to_owned(),
+            (Outcome::NotThere, _) => "–".to_owned(),
+            (Outcome::Failed(_), None) => "**fails**".to_owned(),
+            (Outcome::Failed(_), Some(index)) => {
+                let number = self.cited.iter().position(|known| *known == index).unwrap_or_else(|| {
+                    self.cited.push(index);
+                    self.cited.len() - 1
+                });
+                format!("({})", number + 1)
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A version of the protocol on a binding: what two parties must both speak.
 
+use std::fmt;
+
 use chancery_sdk::protocol::{self, ProtocolBinding};
 
 /// What is spoken.
@@ -36,6 +38,12 @@ pub(crate) const JSONRPC_0_3: Wire = Wire { version: Version::V0_3, binding: Bin
 pub(crate) const HTTP_JSON_0_3: Wire = Wire { version: Version::V0_3, binding: Binding::HttpJson };
 pub(crate) const GRPC_0_3: Wire = Wire { version: Version::V0_3, binding: Binding::Grpc };
 pub(crate) const JSONRPC_0_1: Wire = Wire { version: Version::V0_1, binding: Binding::JsonRpc };
+
+impl fmt::Display for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{} {}", self.version.as_str(), self.binding.as_str())
+    }
+}
 
 impl Version {
     pub(crate) fn as_str(self) -> &'static str {

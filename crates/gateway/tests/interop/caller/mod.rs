@@ -38,9 +38,9 @@ const UNKNOWN_TASK: &str = "00000000-0000-4000-8000-000000000000";
 
 /// Goes through the scenarios that the other side can do, whatever becomes of each.
 pub(crate) async fn run(url: &str, wire: Wire, can: impl Fn(Scenario) -> bool) -> Outcomes {
-    let caller = match Caller::connect(url, wire).await {
-        Ok(caller) => caller,
-        Err(Complaint(why)) => return all_failed(&format!("cannot connect: {why}")),
+    let caller = match connect(url, wire).await {
+        Ok(client) => Caller { client, wire },
+        Err(why) => return all_failed(&why),
     };
     let mut outcomes = all_failed("not asked for");
     for (scenario, outcome) in Scenario::ALL.into_iter().zip(&mut outcomes) {
@@ -54,6 +54,16 @@ pub(crate) async fn run(url: &str, wire: Wire, can: impl Fn(Scenario) -> bool) -
         };
     }
     outcomes
+}
+
+/// A client that speaks this and nothing else.
+pub(crate) async fn connect(url: &str, wire: Wire) -> Result<Client, String> {
+    // A card of this machine may name other ports of it, as it does for gRPC.
+    let egress = Egress::default().allow("127.0.0.0/8".parse().unwrap());
+    let client = Client::builder().egress(egress).prefer([wire.binding.of_protocol()]);
+    let client = client.version(wire.version.of_protocol()).interceptor(Witness(wire.binding));
+    let connected = client.connect(url).await;
+    connected.map_err(|error| format!("cannot connect: {}", Complaint::from(error).0))
 }
 
 // === impl Complaint ===
@@ -114,15 +124,6 @@ fn configured(
 // === impl Caller ===
 
 impl Caller {
-    async fn connect(url: &str, wire: Wire) -> Step<Self> {
-        // A card of this machine may name other ports of it, as it does for gRPC.
-        let egress = Egress::default().allow("127.0.0.0/8".parse()?);
-        let client = Client::builder().egress(egress).prefer([wire.binding.of_protocol()]);
-        let client = client.version(wire.version.of_protocol()).interceptor(Witness(wire.binding));
-        let client = client.connect(url).await?;
-        Ok(Self { client, wire })
-    }
-
     async fn act(&self, scenario: Scenario) -> Step {
         match scenario {
             Scenario::Card => self.card().await,
