@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::card::AgentCard;
 use crate::error::{Error, ErrorCode};
 use crate::event::Event;
+use crate::id::TaskId;
 use crate::operation::Operation;
 use crate::push::TaskPushNotificationConfig;
 use crate::request::{
@@ -46,6 +47,9 @@ pub struct CallContext {
     pub extensions: Vec<String>,
     /// Makes a repeated send join the first one.
     pub idempotency_key: Option<String>,
+    /// The id that a new task gets, where the version that the caller speaks lets the caller name it; none for a fresh
+    /// one. A name that is taken is refused.
+    pub new_task: Option<TaskId>,
     /// The last event that a returning subscriber has seen.
     pub last_event: Option<u64>,
     /// The W3C trace that the call belongs to; for observation only.
@@ -218,6 +222,7 @@ impl CallContext {
             deadline: None,
             extensions: Vec::new(),
             idempotency_key: None,
+            new_task: None,
             last_event: None,
             traceparent: None,
         }

@@ -79,6 +79,16 @@ impl Live {
         free
     }
 
+    /// The same for a task that others may know of: if it has been canceled before anybody worked on it, whoever is to
+    /// work on it hears of that here.
+    pub(super) fn claim_known(&self, sink: &Sink) -> bool {
+        let claimed = self.claim(sink);
+        if claimed && self.has_ended() {
+            sink.cancellation().cancel();
+        }
+        claimed
+    }
+
     /// Hands the task from the turn that has ended to the message that waits; frees it if none does.
     pub(super) fn next_in_queue(&self, clock: &Clock) -> Option<(Queued, Sink)> {
         let mut work = self.work.lock();

@@ -113,7 +113,7 @@ impl Core {
         context: &CallContext,
         always: bool,
     ) -> Result<(Message, Sink), Error> {
-        let task_id = TaskId::generate();
+        let task_id = context.new_task.clone().unwrap_or_else(TaskId::generate);
         let context_id = message.context_id.clone().unwrap_or_else(ContextId::generate);
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
         let opens = always || contained("opens_task", || self.spec.agent.opens_task(&message))?;
@@ -128,21 +128,31 @@ impl Core {
         Ok((message, sink))
     }
 
-    /// A message that begins a task and has a key, or refers to other tasks.
+    /// A message that begins a task and has a key, or names the task, or refers to other tasks.
     async fn open_with_key(self: Arc<Self>, scope: &Scope, incoming: Box<Incoming>) -> Result<Taken, Error> {
         let Incoming { message, mut configuration, metadata, context, admission, .. } = *incoming;
-        // What a repeat joins is a task, so a call with a key always gets one.
-        let (message, sink) = self.open(message, configuration.as_mut(), &context, admission.is_some())?;
+        let is_named = context.new_task.is_some();
+        // What a repeat joins is a task, and so is what has a name. It is there before the agent hears of it, so that
+        // of two that would begin the same one only one runs.
+        let always = admission.is_some() || is_named;
+        let (message, sink) = self.open(message, configuration.as_mut(), &context, always)?;
         let mut live = None;
-        if admission.is_some() {
+        if always {
             let entered = self.tasks.live.enter(scope, sink.task_id());
-            entered.claim(&sink);
+            let is_first = is_named || entered.claim(&sink);
+            debug_assert!(is_first, "nobody knows of a task that has just been made up");
             let mut batch = sink.take_batch(None);
             batch.admission = admission;
             match self.tasks.append(scope, sink.task_id(), batch).await {
                 Ok(appended) => entered.publish(&appended.events, false),
                 Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
                 Err(error) => return Err(from_store(error)),
+            }
+            if is_named && !entered.claim_known(&sink) {
+                // Somebody who knew the name has said more already, and has the first turn.
+                let said =
+                    Incoming { message, is_new: false, configuration, metadata, context, admission: None };
+                return self.enqueue(entered, Box::new(said));
             }
             live = Some(entered);
         }
@@ -177,7 +187,7 @@ impl Core {
         }
     }
 
-    /// A message for a task whose turn still runs.
+    /// A message for a task whose turn still runs. One that has been taken already is not refused any more.
     fn enqueue(self: Arc<Self>, live: Arc<Live>, incoming: Box<Incoming>) -> Result<Taken, Error> {
         let room = match contained("while_running", || self.spec.agent.while_running())? {
             WhileRunning::Queue(room) => room,
@@ -193,7 +203,7 @@ impl Core {
             drop(work);
             return Ok(Taken::Waits { live, end, answer, admission });
         }
-        if work.queue.len() >= room {
+        if incoming.is_new && work.queue.len() >= room {
             let text = "The task is being worked on and takes no further message now";
             return Err(Error::with_message(ErrorCode::UnsupportedOperation, text)
                 .about("taskId", live.task_id().as_str()));
@@ -397,6 +407,7 @@ pub(super) fn looks_up(request: &SendMessageRequest, context: &CallContext) -> b
     request.message.task_id.is_some()
         || !request.message.reference_task_ids.is_empty()
         || context.idempotency_key.is_some()
+        || context.new_task.is_some()
 }
 
 fn context_of(task: &Task) -> ContextId {

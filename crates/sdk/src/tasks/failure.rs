@@ -10,6 +10,11 @@ pub(crate) fn from_store(error: StoreError) -> Error {
     match error {
         StoreError::NotFound { id } => Error::task_not_found(&id),
         StoreError::Transition { id, .. } => task_is_over(&id),
+        StoreError::Exists { id } => {
+            Error::with_message(ErrorCode::UnsupportedOperation, "There is a task of this id already")
+                .about("taskId", id.as_str())
+                .because("TASK_EXISTS")
+        }
         StoreError::KeyReused => {
             Error::invalid_field("Idempotency-Key", "was used with another request body")
                 .because("IDEMPOTENCY_KEY_REUSED")

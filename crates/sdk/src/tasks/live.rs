@@ -134,6 +134,11 @@ impl<W> Live<W> {
         ring.ended |= ended;
     }
 
+    /// Whether nothing more will come.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ring.lock().ended
+    }
+
     pub(crate) fn watch(self: Arc<Self>) -> Watcher<W> {
         let place = {
             let mut ring = self.ring.lock();
