@@ -266,6 +266,23 @@ impl Error {
         self
     }
 
+    /// The same, with another name for something, wherever it is spoken of.
+    #[must_use]
+    pub fn renamed(mut self, from: &str, to: &str) -> Self {
+        if from.is_empty() {
+            return self;
+        }
+        if self.0.message.contains(from) {
+            self.0.message = Cow::Owned(self.0.message.replace(from, to));
+        }
+        for (_, value) in &mut self.0.metadata {
+            if value.contains(from) {
+                *value = value.replace(from, to);
+            }
+        }
+        self
+    }
+
     /// What kind of failure it is.
     pub fn code(&self) -> ErrorCode {
         self.0.code

@@ -70,15 +70,23 @@ struct Gathered {
     retry_after: Option<Duration>,
 }
 
+/// What the numbers of JSON-RPC mean in a version, where that is not what they mean in v1.0.
+pub type ErrorNumbers = fn(i64) -> Option<ErrorCode>;
+
 impl Error {
     /// Reads an `error` object; none if it is no such thing.
     pub fn decode(json: &[u8]) -> Option<Self> {
+        Self::decode_by(json, |_| None)
+    }
+
+    /// The same, for a version with numbers of its own.
+    pub fn decode_by(json: &[u8], numbers: ErrorNumbers) -> Option<Self> {
         let wire: Wire<'_> = serde_json::from_slice(json).ok()?;
         if wire.code.is_none() && wire.message.is_none() {
             return None;
         }
         let gathered = Gathered::read(wire.details.or(wire.data));
-        let code = gathered.code(wire.code, wire.status.as_deref());
+        let code = gathered.code(wire.code, wire.status.as_deref(), numbers);
         let message = wire.message.map(|text| excerpt(&text, MAX_MESSAGE_CHARS)).unwrap_or_default();
         let mut error = if message.is_empty() { Self::new(code) } else { Self::with_message(code, message) };
         gathered.complete(&mut error);
@@ -117,14 +125,14 @@ impl Gathered {
     }
 
     /// The reason decides; without one that is known, the number does.
-    fn code(&self, number: Option<i64>, status: Option<&str>) -> ErrorCode {
+    fn code(&self, number: Option<i64>, status: Option<&str>, numbers: ErrorNumbers) -> ErrorCode {
         let is_refusal = self.domain == CHANCERY_DOMAIN && self.metadata.contains_key("gate");
         let by_reason = ALL_ERROR_CODES.iter().copied().find(|code| code.row().reason == self.reason);
         if let Some(code) = by_reason {
             return code;
         }
         match number {
-            Some(number) if number < 0 => by_jsonrpc(number),
+            Some(number) if number < 0 => numbers(number).unwrap_or_else(|| by_jsonrpc(number)),
             Some(400) if is_refusal => ErrorCode::LineageRefused,
             number => by_status(number.unwrap_or_default(), status.unwrap_or_default()),
         }

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::call::Request;
 use crate::decode::excerpt;
 use crate::error::{Error, ErrorCode};
+use crate::error_decode::ErrorNumbers;
 use crate::field::Object;
 use crate::one_pass;
 use crate::operation::Operation;
@@ -209,12 +210,17 @@ pub fn decode_answer<T: DeserializeOwned>(body: &[u8], id: u64) -> Result<T, NoA
 
 /// The text of the result in an answer to the request with this id; `null` if it has none.
 pub fn answer_result(body: &[u8], id: u64) -> Result<&str, NoAnswer> {
+    answer_result_by(body, id, |_| None)
+}
+
+/// The same, for a version with error numbers of its own.
+pub fn answer_result_by(body: &[u8], id: u64, numbers: ErrorNumbers) -> Result<&str, NoAnswer> {
     let unreadable = |what: &str| NoAnswer::Unreadable(what.to_owned());
     let text = std::str::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
     let Object(answer) = serde_json::from_str::<Object<Outline<'_>>>(text)
         .map_err(|_| unreadable("not a JSON-RPC response object"))?;
     let own = answer.id.is_some_and(|answered| is_same(answered, id));
-    if let Some(error) = answer.error.and_then(|raw| Error::decode(raw.get().as_bytes())) {
+    if let Some(error) = answer.error.and_then(|raw| Error::decode_by(raw.get().as_bytes(), numbers)) {
         // Whoever could not read the request could not read its id either.
         let none = answer.id.is_none_or(|answered| answered.get() == "null");
         return Err(if own || none { NoAnswer::Failed(error) } else { unreadable(WRONG_ID) });

@@ -45,6 +45,7 @@ pub use card::*;
 pub use decode::{decode_params, decode_reply};
 pub use denied::{Denied, DeniedKind};
 pub use error::*;
+pub use error_decode::ErrorNumbers;
 pub use event::*;
 pub use id::{ArtifactId, ContextId, MessageId, PushConfigId, TaskId};
 pub use json::{Json, JsonError, JsonObject, MAX_DEPTH};

@@ -24,6 +24,8 @@ impl Version {
     pub const V1_0: Self = Self { major: 1, minor: 0 };
     /// What a call without a version speaks.
     pub const V0_3: Self = Self { major: 0, minor: 3 };
+    /// The first, in which clients name their tasks.
+    pub const V0_1: Self = Self { major: 0, minor: 1 };
 
     /// Reads `Major.Minor`; a patch number is ignored.
     pub fn parse(text: &str) -> Option<Self> {
