@@ -58,6 +58,11 @@ pub(crate) fn context(
     Ok(context)
 }
 
+/// The version that a header asks for.
+pub(crate) fn asked_version(head: &Parts) -> Option<Version> {
+    Version::parse(head.headers.get(VERSION_HEADER)?.to_str().ok()?.trim())
+}
+
 fn last_event(text: &str) -> Result<Option<u64>, Error> {
     if text.is_empty() {
         return Ok(None);

@@ -7,7 +7,7 @@ use chancery_protocol::{Error, ErrorCode, Operation, Reply, Request};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::head::{content_type, error_headers, wrong_content_type};
+use super::head::{asked_version, content_type, error_headers, wrong_content_type};
 use super::sse::{EventFrames, Framing};
 use crate::dialect::{Dialect, v0_3};
 use crate::server::{Body, StreamSlot};
@@ -38,7 +38,7 @@ pub(crate) fn decode(head: &Parts, body: &[u8]) -> Decoded {
         Err((id, error)) => return failed(id, error),
     };
     let wants_card = envelope.method == v0_3::jsonrpc::CARD_METHOD;
-    let (dialect, call) = match Dialect::of_method(&envelope.method) {
+    let (dialect, call) = match Dialect::of_method(&envelope.method, asked_version(head)) {
         Some((dialect, operation)) => (Some(dialect), dialect.decode(operation, envelope.params())),
         None => (None, Err(method_not_found(&envelope.method))),
     };

@@ -115,7 +115,7 @@ impl EventFrames {
         let mut json = Vec::new();
         match &self.framing {
             Framing::JsonRpc(id, dialect) => write_error_as(&mut json, id, dialect.error_code(error), error),
-            Framing::Rest(Dialect::V1_0) => rest::write_error(&mut json, error),
+            Framing::Rest(Dialect::V1_0 | Dialect::V0_1) => rest::write_error(&mut json, error),
             Framing::Rest(Dialect::V0_3(_)) => v0_3::rest::write_error(&mut json, error),
         }
         out.extend_from_slice(b"event: error\ndata: ");

@@ -14,7 +14,9 @@ pub(crate) fn answer(operation: Operation, head: &Parts, body: &[u8]) {
     for wire in Wire::ALL {
         let _ = wire.decode(operation, 1, head, body);
         let _ = wire.failure(operation, 1, head, body);
-        let _ = wire.event(1, &bytes::Bytes::copy_from_slice(body));
+        for is_first in [true, false] {
+            let _ = wire.event(1, &bytes::Bytes::copy_from_slice(body), is_first);
+        }
     }
 }
 

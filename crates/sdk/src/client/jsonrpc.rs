@@ -1,8 +1,8 @@
 //! The JSON-RPC half of the client: one URL, the operation named in the envelope.
 
 use bytes::Bytes;
-use chancery_protocol::jsonrpc::{NoAnswer, answer_result, decode_answer};
-use chancery_protocol::{Error, Operation, Request};
+use chancery_protocol::jsonrpc::{NoAnswer, answer_result, answer_result_by, decode_answer};
+use chancery_protocol::{Error, ErrorNumbers, Operation, Request};
 use http::response::Parts;
 use http::{HeaderValue, Method};
 use serde::de::DeserializeOwned;
@@ -46,14 +46,19 @@ pub(crate) fn decode(
     head: &Parts,
     body: &[u8],
 ) -> Result<Replied, ClientError> {
-    check(head, body, id)?;
+    check(head, body, id, |_| None)?;
     Replied::read(operation, &Answer { body, id })
 }
 
 /// The text of the result in an answer.
-pub(crate) fn result<'a>(id: u64, head: &Parts, body: &'a [u8]) -> Result<&'a str, ClientError> {
-    check(head, body, id)?;
-    answer_result(body, id).map_err(no_answer)
+pub(crate) fn result<'a>(
+    id: u64,
+    head: &Parts,
+    body: &'a [u8],
+    numbers: ErrorNumbers,
+) -> Result<&'a str, ClientError> {
+    check(head, body, id, numbers)?;
+    answer_result_by(body, id, numbers).map_err(no_answer)
 }
 
 struct Answer<'a> {
@@ -72,7 +77,7 @@ impl Json for Answer<'_> {
 }
 
 /// An error of the protocol may come with any status; a success may not.
-fn check(head: &Parts, body: &[u8], id: u64) -> Result<(), ClientError> {
+fn check(head: &Parts, body: &[u8], id: u64, numbers: ErrorNumbers) -> Result<(), ClientError> {
     if head.status.is_success() {
         return if is_of_type(head, &["application/json"]) {
             Ok(())
@@ -80,12 +85,12 @@ fn check(head: &Parts, body: &[u8], id: u64) -> Result<(), ClientError> {
             Err(wrong_type(head, "application/json"))
         };
     }
-    Err(failure(head, body, id))
+    Err(failure(head, body, id, numbers))
 }
 
 /// What an answer says that has no success to tell.
-pub(crate) fn failure(head: &Parts, body: &[u8], id: u64) -> ClientError {
-    match answer_result(body, id) {
+pub(crate) fn failure(head: &Parts, body: &[u8], id: u64, numbers: ErrorNumbers) -> ClientError {
+    match answer_result_by(body, id, numbers) {
         Err(NoAnswer::Failed(error)) => ClientError::Peer(error),
         _ => bare_status(head, body),
     }
@@ -93,11 +98,11 @@ pub(crate) fn failure(head: &Parts, body: &[u8], id: u64) -> ClientError {
 
 /// The event in a frame of a stream.
 pub(crate) fn event(data: &Bytes, id: u64) -> Result<Bytes, ClientError> {
-    Ok(data.slice_ref(event_text(data, id)?.as_bytes()))
+    Ok(data.slice_ref(event_text(data, id, |_| None)?.as_bytes()))
 }
 
-pub(crate) fn event_text(data: &[u8], id: u64) -> Result<&str, ClientError> {
-    answer_result(data, id).map_err(no_answer)
+pub(crate) fn event_text(data: &[u8], id: u64, numbers: ErrorNumbers) -> Result<&str, ClientError> {
+    answer_result_by(data, id, numbers).map_err(no_answer)
 }
 
 fn no_answer(why: NoAnswer) -> ClientError {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use chancery_protocol::{AgentCard, AgentInterface, ProtocolBinding};
 use http::Uri;
@@ -32,6 +33,9 @@ pub(crate) struct Peer {
     pub(crate) interfaces: Vec<Interface>,
     /// Whether a send with a key may be repeated.
     pub(crate) honours_keys: bool,
+    /// Where the interface is that calls begin with: the first, unless the peer turned out to speak another version than
+    /// its card let one think. Cards of v0.1 do not say of which version they are.
+    pub(crate) understood: AtomicUsize,
 }
 
 impl Peer {
@@ -53,7 +57,8 @@ impl Peer {
         let honours_keys =
             card.capabilities.extensions.iter().any(|known| known.uri == IDEMPOTENCY_EXTENSION);
         let interfaces = usable.into_iter().map(|(_, interface)| interface).collect();
-        Ok(Self { card: Arc::new(card), interfaces, honours_keys })
+        let understood = AtomicUsize::new(0);
+        Ok(Self { card: Arc::new(card), interfaces, honours_keys, understood })
     }
 }
 

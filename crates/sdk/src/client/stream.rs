@@ -113,6 +113,8 @@ impl Client {
         let peer = self.peer().await?;
         let may_say_again = is_safe(&peer, &request, &mut options, self.settings());
         let open = self.attempts(request.clone(), options.clone(), &Streamed).await?;
+        // What is said again there begins another task.
+        let may_say_again = may_say_again && !open.wire.names_tasks();
         let progress = Progress::after(options.terms.last_event.unwrap_or_default());
         let deadline = options.deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));
         Ok(Events {
@@ -265,8 +267,8 @@ impl Open {
         self.quiet.as_mut().reset(self.heard + self.idle);
     }
 
-    fn event(&mut self, frame: &Frame) -> Result<Event, ClientError> {
-        let heard = self.wire.event(self.id, &frame.data)?;
+    fn event(&mut self, frame: &Frame, is_first: bool) -> Result<Event, ClientError> {
+        let heard = self.wire.event(self.id, &frame.data, is_first)?;
         self.said_all |= heard.is_last;
         Ok(Event::received(frame.number, heard.json))
     }
@@ -366,7 +368,7 @@ impl Events {
         if frame.data.is_empty() {
             return Ok(());
         }
-        let event = match open.event(&frame) {
+        let event = match open.event(&frame, self.progress.task.is_none()) {
             Ok(event) => event,
             Err(error) => return self.gave_up(error),
         };

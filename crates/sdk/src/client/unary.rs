@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chancery_protocol::{CallContext, Error, ErrorCode, Operation, Request};
+use chancery_protocol::{CallContext, Error, ErrorCode, Operation, Request, TaskId};
 use http::Response;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -51,6 +52,9 @@ pub(crate) trait Finish: Sync {
     ) -> impl Future<Output = Result<Self::Output, ClientError>> + Send;
 }
 
+/// The name that a new task gets, at every try the same.
+struct Begins(TaskId);
+
 /// Reads one value.
 struct Typed<T>(PhantomData<fn() -> T>);
 
@@ -64,6 +68,18 @@ impl<T: Expected> Finish for Typed<T> {
             head.headers.extend(trailers.unwrap_or_default());
         }
         answer.wire.decode(answer.operation, answer.id, &head, &body)?.expect()
+    }
+}
+
+impl Begins {
+    /// Nothing if the request begins no task.
+    fn of(request: &Request) -> Option<Self> {
+        match request {
+            Request::SendMessage(said) | Request::SendStreamingMessage(said) => {
+                said.message.task_id.is_none().then(|| Self(TaskId::generate()))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -110,17 +126,25 @@ impl Client {
         let safe = is_safe(&peer, &request, &mut options, self.settings());
         let retries = options.retries.unwrap_or(self.settings().retries);
         self.transport().budget.earn();
-        let (mut failed, mut at) = (0, 0);
+        let begins = Begins::of(&request);
+        let (mut failed, mut at) = (0, peer.understood.load(Ordering::Relaxed));
+        let mut was_passed_over = false;
         while let Some(interface) = peer.interfaces.get(at % peer.interfaces.len().max(1)) {
-            address(&mut request, interface);
+            address(&mut request, interface, begins.as_ref());
             let attempt = self.attempt(interface, &request, &options.terms, finish);
             let error = match timeout_at(until, attempt).await {
-                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Ok(answer)) => {
+                    if was_passed_over && begins_or_continues(&request) {
+                        peer.understood.store(at % peer.interfaces.len(), Ordering::Relaxed);
+                    }
+                    return Ok(answer);
+                }
                 Ok(Err(error)) => error,
                 Err(_) => return Err(late),
             };
             // Whoever cannot be reached one way may be reached another.
             let unknown = interface.wire.was_not_understood(request.operation(), &error);
+            was_passed_over |= unknown;
             at += usize::from(unknown || error.was_never_sent());
             if (unknown || matches!(error, ClientError::Refused { .. })) && at < peer.interfaces.len() {
                 continue;
@@ -203,6 +227,11 @@ pub(crate) fn is_safe(peer: &Peer, request: &Request, options: &mut Options, set
     peer.honours_keys && terms.idempotency_key.is_some()
 }
 
+/// Every version knows messages. Who does not know one in some version does not speak that version at all.
+fn begins_or_continues(request: &Request) -> bool {
+    matches!(request, Request::SendMessage(_) | Request::SendStreamingMessage(_))
+}
+
 /// Older versions have no list of tasks, which is no mistake of ours.
 fn not_listed(request: &Request, error: ClientError) -> ClientError {
     match request {
@@ -214,8 +243,14 @@ fn not_listed(request: &Request, error: ClientError) -> ClientError {
     }
 }
 
-/// Names the tenant that the interface asks for, and no other: in the request, or by HTTP+JSON in the path.
-fn address(request: &mut Request, interface: &Interface) {
+/// Names the tenant that the interface asks for, and no other: in the request, or by HTTP+JSON in the path. Names a new
+/// task, if that is for us to do there.
+fn address(request: &mut Request, interface: &Interface, begins: Option<&Begins>) {
     let tenant = if interface.wire.names_tenant() { interface.tenant.as_str() } else { "" };
     tenant.clone_into(request.tenant_mut());
+    if let Some(Begins(name)) = begins
+        && let Request::SendMessage(said) | Request::SendStreamingMessage(said) = request
+    {
+        said.message.task_id = interface.wire.names_tasks().then(|| name.clone());
+    }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::write_call;
-use chancery_protocol::{ErrorCode, Operation, ProtocolBinding, Request, Version};
+use chancery_protocol::{ErrorCode, ErrorNumbers, Operation, ProtocolBinding, Request, Version};
 use http::response::Parts;
 
 use super::error::ClientError;
@@ -11,7 +11,10 @@ use super::replied::{HeardEvent, Replied};
 use super::settings::Settings;
 use super::transport::Outgoing;
 use super::{grpc, jsonrpc, rest};
-use crate::dialect::v0_3;
+use crate::dialect::{v0_1, v0_3};
+
+/// The numbers of errors mean what they mean in v1.0.
+const SAME: ErrorNumbers = |_| None;
 
 /// How calls look as bytes: a binding in a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +24,19 @@ pub(crate) enum Wire {
     Grpc,
     JsonRpcV0_3,
     RestV0_3(v0_3::Form),
+    JsonRpcV0_1,
 }
 
 impl Wire {
     #[cfg(feature = "fuzzing")]
-    pub(crate) const ALL: [Self; 5] =
-        [Self::JsonRpc, Self::Rest, Self::Grpc, Self::JsonRpcV0_3, Self::RestV0_3(v0_3::Form::PROTO)];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::JsonRpc,
+        Self::Rest,
+        Self::Grpc,
+        Self::JsonRpcV0_3,
+        Self::RestV0_3(v0_3::Form::PROTO),
+        Self::JsonRpcV0_1,
+    ];
 
     /// The wire of a binding and a version, if this client speaks it; if not, why not.
     pub(crate) fn of(
@@ -47,6 +57,7 @@ impl Wire {
             (ProtocolBinding::Grpc, Some(Version::V1_0)) => Ok(Self::Grpc),
             (ProtocolBinding::JsonRpc, Some(Version::V0_3)) => Ok(Self::JsonRpcV0_3),
             (ProtocolBinding::HttpJson, Some(Version::V0_3)) => Ok(Self::RestV0_3(settings.old_form)),
+            (ProtocolBinding::JsonRpc, Some(Version::V0_1)) => Ok(Self::JsonRpcV0_1),
             (ProtocolBinding::JsonRpc | ProtocolBinding::HttpJson | ProtocolBinding::Grpc, _) => {
                 Err("a version that this client does not speak")
             }
@@ -59,6 +70,7 @@ impl Wire {
         match self {
             Self::JsonRpc | Self::Rest | Self::Grpc => Version::V1_0,
             Self::JsonRpcV0_3 | Self::RestV0_3(_) => Version::V0_3,
+            Self::JsonRpcV0_1 => Version::V0_1,
         }
     }
 
@@ -70,6 +82,11 @@ impl Wire {
     /// Whether streams come as messages of gRPC, and not as server-sent events.
     pub(crate) fn is_grpc(self) -> bool {
         matches!(self, Self::Grpc)
+    }
+
+    /// Whether it is the client that names a new task.
+    pub(crate) fn names_tasks(self) -> bool {
+        matches!(self, Self::JsonRpcV0_1)
     }
 
     /// How a request looks.
@@ -85,6 +102,7 @@ impl Wire {
             Self::Grpc => grpc::encode(interface, request),
             Self::JsonRpcV0_3 => jsonrpc::encode(interface, id, request, v0_3::jsonrpc::write_call),
             Self::RestV0_3(form) => v0_3::rest::ask::encode(interface, form, request, false),
+            Self::JsonRpcV0_1 => jsonrpc::encode(interface, id, request, v0_1::jsonrpc::write_call),
         }
     }
 
@@ -99,7 +117,7 @@ impl Wire {
             return None;
         }
         match self {
-            Self::JsonRpc | Self::Grpc | Self::JsonRpcV0_3 => None,
+            Self::JsonRpc | Self::Grpc | Self::JsonRpcV0_3 | Self::JsonRpcV0_1 => None,
             Self::Rest => Some(rest::encode(interface, request, true)),
             Self::RestV0_3(form) => Some(v0_3::rest::ask::encode(interface, form, request, true)),
         }
@@ -117,7 +135,10 @@ impl Wire {
             Self::JsonRpc => jsonrpc::decode(operation, id, head, body),
             Self::Rest => rest::decode(operation, head, body),
             Self::Grpc => grpc::decode(operation, head, body),
-            Self::JsonRpcV0_3 => v0_3::read_reply(operation, jsonrpc::result(id, head, body)?),
+            Self::JsonRpcV0_3 => older_reply(self, operation, jsonrpc::result(id, head, body, SAME)?),
+            Self::JsonRpcV0_1 => {
+                older_reply(self, operation, jsonrpc::result(id, head, body, v0_1::error_of_number)?)
+            }
             Self::RestV0_3(_) => v0_3::rest::ask::decode(operation, head, body),
         }
     }
@@ -125,20 +146,22 @@ impl Wire {
     /// What an answer says that has no success to tell.
     pub(crate) fn failure(self, operation: Operation, id: u64, head: &Parts, body: &[u8]) -> ClientError {
         match self {
-            Self::JsonRpc | Self::JsonRpcV0_3 => jsonrpc::failure(head, body, id),
+            Self::JsonRpc | Self::JsonRpcV0_3 => jsonrpc::failure(head, body, id, SAME),
+            Self::JsonRpcV0_1 => jsonrpc::failure(head, body, id, v0_1::error_of_number),
             Self::Rest => rest::failure(head, body),
             Self::Grpc => grpc::failure(head, body),
             Self::RestV0_3(_) => v0_3::rest::ask::failure(operation, head, body),
         }
     }
 
-    /// The event in a frame of a stream, as v1.0 JSON.
-    pub(crate) fn event(self, id: u64, data: &Bytes) -> Result<HeardEvent, ClientError> {
+    /// The event in a frame of a stream, as v1.0 JSON. The first of a task is the task.
+    pub(crate) fn event(self, id: u64, data: &Bytes, is_first: bool) -> Result<HeardEvent, ClientError> {
         match self {
             Self::JsonRpc => jsonrpc::event(data, id).map(HeardEvent::from),
             Self::Rest => rest::event(data).map(HeardEvent::from),
             Self::Grpc => grpc::event(data).map(HeardEvent::from),
-            Self::JsonRpcV0_3 => v0_3::read_event(jsonrpc::event_text(data, id)?),
+            Self::JsonRpcV0_3 => older_event(jsonrpc::event_text(data, id, SAME)?, is_first),
+            Self::JsonRpcV0_1 => older_event(jsonrpc::event_text(data, id, v0_1::error_of_number)?, is_first),
             Self::RestV0_3(_) => v0_3::rest::ask::event(data),
         }
     }
@@ -160,4 +183,28 @@ impl Wire {
             _ => false,
         }
     }
+}
+
+// v0.1 and v0.3 have methods of the same names, and a card may leave open which of the two a peer speaks. What it answers
+// does not: v0.3 says of everything what `kind` it is.
+
+fn older_reply(wire: Wire, operation: Operation, json: &str) -> Result<Replied, ClientError> {
+    let is_v0_3 = match operation {
+        Operation::GetTask | Operation::CancelTask => has_kind(json),
+        _ => wire == Wire::JsonRpcV0_3,
+    };
+    if is_v0_3 { v0_3::read_reply(operation, json) } else { v0_1::read_reply(operation, json) }
+}
+
+fn older_event(json: &str, is_first: bool) -> Result<HeardEvent, ClientError> {
+    if has_kind(json) { v0_3::read_event(json) } else { v0_1::read_event(json, is_first) }
+}
+
+fn has_kind(json: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Kind {
+        #[serde(default)]
+        kind: Option<serde::de::IgnoredAny>,
+    }
+    serde_json::from_str::<Kind>(json).is_ok_and(|found| found.kind.is_some())
 }

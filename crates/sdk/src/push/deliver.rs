@@ -91,7 +91,8 @@ impl Work {
             Err(error) => return Err(error),
         };
         let body = snapshot.task.value().and_then(|task| {
-            notification(delivery.version, &task).unwrap_or_else(|| Err(ErrorCode::Internal.into()))
+            notification(delivery.version, &delivery.config, &task)
+                .unwrap_or_else(|| Err(ErrorCode::Internal.into()))
         });
         let Ok(body) = body else {
             let reason = Reason::Unfit("the task cannot be written in the version that it was registered in");

@@ -200,7 +200,8 @@ impl Core {
         if self.spec.streaming {
             return Ok(());
         }
-        Err(Error::with_message(ErrorCode::UnsupportedOperation, "This agent does not stream"))
+        Err(Error::with_message(ErrorCode::UnsupportedOperation, "This agent does not stream")
+            .about("capability", "streaming"))
     }
 
     /// Ends a task as canceled, then stops whoever works on it. The status is committed here and not by the

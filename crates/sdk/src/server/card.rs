@@ -114,6 +114,11 @@ impl Place<'_> {
                 interfaces.push(found.tenant(grpc.tenant));
             }
         }
+        if interfaces.is_empty() {
+            // Callers of v0.1 read no such list, and find the URL elsewhere; it is here for us, if there is nothing else.
+            let version = Version::V0_1.to_string();
+            interfaces.push(AgentInterface::new(jsonrpc, ProtocolBinding::JsonRpc).version(version));
+        }
         interfaces
     }
 }
@@ -140,9 +145,10 @@ impl Cards {
     pub(crate) fn new(card: &Arc<AgentCard>, versions: &Versions) -> Result<Self, Error> {
         let pure = CardDocument::new(serde_json::to_vec(&**card).map_err(Error::internal)?)?;
         let mut union = None;
-        if versions.serves(Version::V0_3) {
+        let is_v0_1 = versions.serves(Version::V0_1);
+        if versions.serves(Version::V0_3) || is_v0_1 {
             let mut body = Vec::new();
-            v0_3::card::write_union(&mut body, card)?;
+            v0_3::card::write_union(&mut body, card, is_v0_1)?;
             union = Some(CardDocument::new(body)?);
         }
         Ok(Self { pure, union })

@@ -22,7 +22,7 @@ use super::hygiene;
 use super::limits::ServerLimits;
 use super::versions::Versions;
 use crate::binding::{grpc, head, jsonrpc, rest};
-use crate::dialect::{Dialect, v0_3};
+use crate::dialect::{Dialect, v0_1, v0_3};
 use crate::push::Deliverer;
 use crate::relay::RelayEndpoint;
 use crate::runtime::{Runtime, contained};
@@ -223,6 +223,7 @@ impl Site {
         };
         let jsonrpc::Decoded { id, dialect, wants_card, call } = jsonrpc::decode(head, &body);
         drop(body);
+        let dialect = dialect.map(|dialect| self.served(dialect, &call));
         let looks = dialect.map(Dialect::version);
         let context = head::context(head, principal, &mount.name, &self.versions, looks);
         let dialect = dialect.unwrap_or(Dialect::V1_0);
@@ -234,6 +235,7 @@ impl Site {
         if wants_card {
             return jsonrpc::succeed(dialect, &id, |out| mount.cards.write_old(out));
         }
+        let (dialect, context) = self.settled(mount, dialect, &request, context).await;
         let (extensions, operation) = (context.extensions.clone(), request.operation());
         let reply = self.call(mount, dialect, request, context, None).await;
         let mut response = jsonrpc::respond(dialect, id, operation, reply);
@@ -271,6 +273,36 @@ impl Site {
         let mut response = rest::respond(a2a_json, reply);
         head::echo_extensions(&mut response, Dialect::V1_0, &extensions, &mount.extensions);
         response
+    }
+
+    /// Where two versions have the same method and only the older one is served, it is that one.
+    fn served(&self, dialect: Dialect, call: &Result<Request, Error>) -> Dialect {
+        let is_older = call.as_ref().is_ok_and(|request| dialect.may_be_v0_1(request))
+            && self.versions.serves(Version::V0_1)
+            && !self.versions.serves(Version::V0_3);
+        if is_older { Dialect::V0_1 } else { dialect }
+    }
+
+    /// Where two versions have the same method and both are served, it is the one in which the task was begun.
+    async fn settled(
+        &self,
+        mount: &Mount,
+        dialect: Dialect,
+        request: &Request,
+        mut context: CallContext,
+    ) -> (Dialect, CallContext) {
+        if !dialect.may_be_v0_1(request) || !self.versions.serves(Version::V0_1) {
+            return (dialect, context);
+        }
+        let is_older = match &mount.served {
+            Served::Agent(runtime) => Box::pin(v0_1::is_of_this(runtime, request, &context)).await,
+            Served::Relay(relay) => Box::pin(v0_1::is_of_this(relay, request, &context)).await,
+        };
+        if !is_older {
+            return (dialect, context);
+        }
+        context.version = Version::V0_1;
+        (Dialect::V0_1, context)
     }
 
     /// HTTP+JSON of v0.3.

@@ -16,7 +16,7 @@ const V0_2: Version = Version { major: 0, minor: 2 };
 impl Versions {
     /// Every version that there is an adapter for.
     pub(crate) fn all() -> Self {
-        Self { served: vec![Version::V0_3, Version::V1_0], lenient: false }
+        Self { served: vec![Version::V0_1, Version::V0_3, Version::V1_0], lenient: false }
     }
 
     /// Switches a version off.
@@ -101,8 +101,9 @@ mod tests {
         for looks in [None, Some(Version::V0_3), Some(Version::V1_0)] {
             let error = versions.agree(None, looks).unwrap_err();
             assert_eq!(error.code(), ErrorCode::VersionNotSupported, "{looks:?}");
-            assert_eq!(error.fact("supportedVersions"), Some("1.0"));
+            assert_eq!(error.fact("supportedVersions"), Some("0.1,1.0"));
         }
+        assert_eq!(versions.agree(None, Some(Version::V0_1)).unwrap(), Version::V0_1);
         versions.lenient = true;
         assert_eq!(versions.agree(None, Some(Version::V1_0)).unwrap(), Version::V1_0);
         assert_eq!(versions.agree(None, None).unwrap(), Version::V1_0);

@@ -89,7 +89,10 @@ async fn the_extended_card_is_where_each_version_has_it() {
 
 #[tokio::test]
 async fn a_version_that_is_switched_off_is_not_in_the_card() {
-    let site = serve_with(|server| server.agent(obedient()).without_version(Version::V0_3)).await;
+    let site = serve_with(|server| {
+        server.agent(obedient()).without_version(Version::V0_3).without_version(Version::V0_1)
+    })
+    .await;
     let card = get(&site.rest().without("a2a-version"), NEW).await.json();
     assert!(card.get("url").is_none());
     assert_eq!(card["supportedInterfaces"].as_array().unwrap().len(), 2);

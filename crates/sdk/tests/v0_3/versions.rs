@@ -39,7 +39,7 @@ async fn a_version_that_is_switched_off_is_refused_in_its_own_words() {
     let answer = old.call("message/send", json!({"message": message("hi")})).await.json();
     assert_eq!(answer["error"]["code"], -32004);
     assert_eq!(answer["error"]["data"][0]["reason"], "VERSION_NOT_SUPPORTED");
-    assert_eq!(answer["error"]["data"][0]["metadata"]["supportedVersions"], "1.0");
+    assert_eq!(answer["error"]["data"][0]["metadata"]["supportedVersions"], "0.1,1.0");
     let rest = site.rest().without("a2a-version").fetch(Method::GET, "/v1/tasks/x", String::new()).await;
     assert_eq!((rest.status, &rest.json()["code"]), (501, &json!(-32004)));
     assert_eq!(site.jsonrpc().say("hi").await["status"]["state"], "TASK_STATE_COMPLETED");

@@ -175,7 +175,9 @@ impl AnyCard {
         let capabilities = self.capabilities.unwrap_or_default();
         let mut security_schemes = security::schemes(&self.security_schemes);
         let mut security_requirements = security::requirements(&self.security_requirements, &self.security);
-        if let Some(authentication) = self.authentication.filter(|_| security_schemes.is_empty()) {
+        // Beside the keys of a later generation, it says nothing that they do not.
+        let is_first = self.supported_interfaces.is_empty() && security_schemes.is_empty();
+        if let Some(authentication) = self.authentication.filter(|_| is_first) {
             (security_schemes, security_requirements) = authentication.into_schemes();
         }
         AgentCard {

@@ -1,10 +1,11 @@
-//! The card of v0.3, written beside the one of v1.0 into the same object: each side passes over what it does not know.
+//! The card of v0.3, and of v0.1 before it, written beside the one of v1.0 into the same object: each side passes over what
+//! it does not know.
 
 use std::collections::BTreeMap;
 
 use chancery_protocol::{
     AgentCapabilities, AgentCard, AgentCardSignature, AgentInterface, AgentProvider, AgentSkill, Error,
-    OAuthFlows, SecurityRequirement, SecurityScheme, Version, write_json,
+    OAuthFlows, ProtocolBinding, SecurityRequirement, SecurityScheme, Version, write_json,
 };
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -12,19 +13,22 @@ use serde::ser::{SerializeMap, Serializer};
 /// What a card of v0.3 calls its version.
 const PROTOCOL_VERSION: &str = "0.3.0";
 
-/// Appends a card that readers of v1.0 and of v0.3 both understand.
-pub(crate) fn write_union(out: &mut Vec<u8>, card: &AgentCard) -> Result<(), Error> {
-    write_json(out, &Union::of(card)).map_err(Error::internal)
+/// Appends a card that readers of v1.0 and of v0.3 both understand, and those of v0.1 if that is served.
+pub(crate) fn write_union(out: &mut Vec<u8>, card: &AgentCard, is_v0_1: bool) -> Result<(), Error> {
+    write_json(out, &Union::of(card, is_v0_1)).map_err(Error::internal)
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Union<'a> {
-    protocol_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol_version: Option<&'static str>,
     name: &'a str,
     description: &'a str,
     url: &'a str,
-    preferred_transport: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preferred_transport: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     additional_interfaces: Vec<OlderInterface<'a>>,
     supported_interfaces: &'a [AgentInterface],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,6 +43,8 @@ struct Union<'a> {
     security_requirements: &'a [SecurityRequirement],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     security: Vec<OlderRequirement<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication: Option<Authentication<'a>>,
     default_input_modes: &'a [String],
     default_output_modes: &'a [String],
     skills: Vec<UnionSkill<'a>>,
@@ -48,6 +54,12 @@ struct Union<'a> {
     signatures: &'a [AgentCardSignature],
     #[serde(skip_serializing_if = "Option::is_none")]
     icon_url: Option<&'a str>,
+}
+
+/// How v0.1 says what others say with schemes: by their names. Some of its readers want it there, though it be empty.
+#[derive(Serialize)]
+struct Authentication<'a> {
+    schemes: Vec<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -85,9 +97,10 @@ struct UnionScheme<'a>(&'a SecurityScheme);
 struct OlderFlows<'a>(&'a OAuthFlows);
 
 impl<'a> Union<'a> {
-    fn of(card: &'a AgentCard) -> Self {
+    fn of(card: &'a AgentCard, is_v0_1: bool) -> Self {
         let is_old = |interface: &&AgentInterface| {
-            Version::parse(&interface.protocol_version).is_some_and(|version| version < Version::V1_0)
+            let version = Version::parse(&interface.protocol_version);
+            version.is_some_and(|version| version < Version::V1_0 && version != Version::V0_1)
         };
         let interfaces: Vec<_> = card
             .supported_interfaces
@@ -99,11 +112,12 @@ impl<'a> Union<'a> {
             })
             .collect();
         Self {
-            protocol_version: PROTOCOL_VERSION,
+            // Without it, there is nothing here that is of v0.3.
+            protocol_version: (!interfaces.is_empty()).then_some(PROTOCOL_VERSION),
             name: &card.name,
             description: &card.description,
-            url: interfaces.first().map_or("", |first| first.url),
-            preferred_transport: interfaces.first().map_or("JSONRPC", |first| first.transport),
+            url: interfaces.first().map_or_else(|| jsonrpc_url(card), |first| first.url),
+            preferred_transport: interfaces.first().map(|first| first.transport),
             additional_interfaces: interfaces,
             supported_interfaces: &card.supported_interfaces,
             provider: card.provider.as_ref(),
@@ -117,6 +131,7 @@ impl<'a> Union<'a> {
                 .collect(),
             security_requirements: &card.security_requirements,
             security: older_requirements(&card.security_requirements),
+            authentication: is_v0_1.then(|| Authentication::of(card)),
             default_input_modes: &card.default_input_modes,
             default_output_modes: &card.default_output_modes,
             skills: card.skills.iter().map(UnionSkill::of).collect(),
@@ -141,6 +156,26 @@ impl<'a> UnionSkill<'a> {
             security: older_requirements(&skill.security_requirements),
         }
     }
+}
+
+impl<'a> Authentication<'a> {
+    fn of(card: &'a AgentCard) -> Self {
+        let name = |scheme: &'a SecurityScheme| match scheme {
+            SecurityScheme::HttpAuth(scheme) => scheme.scheme.as_str(),
+            SecurityScheme::ApiKey(_) => "apiKey",
+            SecurityScheme::OAuth2(_) => "oauth2",
+            SecurityScheme::OpenIdConnect(_) => "openIdConnect",
+            SecurityScheme::MutualTls(_) => "mutualTLS",
+        };
+        Self { schemes: card.security_schemes.values().map(name).collect() }
+    }
+}
+
+/// Where JSON-RPC is posted to, which is all that v0.1 knows.
+fn jsonrpc_url(card: &AgentCard) -> &str {
+    let mut interfaces = card.supported_interfaces.iter();
+    let found = interfaces.find(|interface| interface.protocol_binding == ProtocolBinding::JsonRpc);
+    found.map_or("", |interface| &interface.url)
 }
 
 fn older_requirements(requirements: &[SecurityRequirement]) -> Vec<OlderRequirement<'_>> {

@@ -22,7 +22,7 @@ mod serve;
 pub(crate) use serve::*;
 
 pub(crate) use ask::{error_by_status, read_event, read_reply};
-pub(crate) use model::Form;
+pub(crate) use model::{Form, Newer, Older, OlderReceiver, older_data};
 
 /// The header that names extensions.
 pub(crate) const EXTENSIONS_HEADER: &str = "x-a2a-extensions";

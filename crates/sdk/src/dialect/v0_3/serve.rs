@@ -85,7 +85,7 @@ pub(crate) fn write_reply(form: Form, reply: &Reply, out: &mut Vec<u8>) -> Resul
         (_, Reply::Tasks(page)) => write(out, &OlderPage::new(form, page)),
         (_, Reply::PushConfig(config)) => write(out, &Older(form, config)),
         (_, Reply::PushConfigs(found)) => write(out, &Older(form, found)),
-        (_, Reply::Card(card)) => card::write_union(out, card),
+        (_, Reply::Card(card)) => card::write_union(out, card, false),
         (Form::Kind, Reply::Empty | Reply::Stream(_)) => write(out, &()),
         (Form::Proto { .. }, Reply::Empty | Reply::Stream(_)) => write(out, &serde_json::Map::new()),
     }

@@ -256,7 +256,10 @@ impl Serialize for OlderFile<'_> {
 }
 
 /// Data as an object. What is none is put into one, and the metadata say so.
-fn older_data(data: &Json, metadata: &mut Option<JsonObject>) -> Result<Json, chancery_protocol::JsonError> {
+pub(crate) fn older_data(
+    data: &Json,
+    metadata: &mut Option<JsonObject>,
+) -> Result<Json, chancery_protocol::JsonError> {
     if data.as_str().starts_with('{') {
         return Ok(data.clone());
     }

@@ -14,7 +14,8 @@ mod task;
 mod tests;
 
 pub(crate) use event::{Heard, OlderEvent};
-pub(crate) use push::newer_configs;
+pub(crate) use message::older_data;
+pub(crate) use push::{OlderReceiver, newer_configs};
 pub(crate) use request::{ConfigParams, GetParams, IdParams, ListParams, OlderSend, SendParams};
 pub(crate) use task::OlderPage;
 
@@ -52,7 +53,7 @@ fn each<T>(form: Form, values: &[T]) -> Vec<Older<'_, T>> {
 }
 
 impl<T> Newer<T> {
-    fn all(values: Vec<Self>) -> Vec<T> {
+    pub(crate) fn all(values: Vec<Self>) -> Vec<T> {
         values.into_iter().map(|Self(value)| value).collect()
     }
 }

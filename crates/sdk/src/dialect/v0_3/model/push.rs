@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{Form, Newer, Older, each};
 
 /// The part of a configuration that says where to post, and how.
-pub(super) struct OlderReceiver<'a>(pub(super) &'a TaskPushNotificationConfig);
+pub(crate) struct OlderReceiver<'a>(pub(crate) &'a TaskPushNotificationConfig);
 
 /// What stands before the ids in the name of a configuration.
 const TASKS: &str = "tasks/";

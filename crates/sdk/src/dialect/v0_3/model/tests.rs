@@ -184,7 +184,7 @@ proptest! {
             "1.0".clone_into(&mut interface.protocol_version);
         }
         let mut json = Vec::new();
-        v0_3::card::write_union(&mut json, &card).unwrap();
+        v0_3::card::write_union(&mut json, &card, true).unwrap();
         prop_assert_eq!(card::read(&json).unwrap(), card);
     }
 

@@ -1,0 +1,65 @@
+//! The client's half: what a peer of v0.1 answers, in the model of v1.0.
+
+use bytes::Bytes;
+use chancery_protocol::{
+    Error, ErrorCode, Operation, SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig,
+    decode_reply, write_json,
+};
+
+use super::model::{Heard, Newer};
+use crate::client::{ClientError, HeardEvent, Replied};
+
+/// Reads the answer of an operation. A stream is no answer.
+pub(crate) fn read_reply(operation: Operation, json: &str) -> Result<Replied, ClientError> {
+    Ok(match operation {
+        Operation::SendMessage => Replied::Sent(SendMessageResponse::Task(read::<Task>(json)?)),
+        Operation::GetTask | Operation::CancelTask => Replied::Task(read(json)?),
+        Operation::CreateTaskPushNotificationConfig | Operation::GetTaskPushNotificationConfig => {
+            Replied::PushConfig(read::<TaskPushNotificationConfig>(json)?)
+        }
+        _ => return Err(ClientError::bad("it answers what v0.1 has no word for")),
+    })
+}
+
+/// Reads an event of a stream, and writes it as one of v1.0. There, a stream begins with the task.
+pub(crate) fn read_event(json: &str, is_first: bool) -> Result<HeardEvent, ClientError> {
+    let unreadable = |error: &serde_json::Error| ClientError::BadAnswer(error.to_string());
+    let Heard { event, is_last } = Heard::read(json).map_err(|error| unreadable(&error))?;
+    let event = match event {
+        StreamResponse::StatusUpdate(update) if is_first => StreamResponse::Task(Task {
+            id: update.task_id,
+            context_id: None,
+            status: update.status,
+            artifacts: Vec::new(),
+            history: Vec::new(),
+            metadata: update.metadata,
+        }),
+        event => event,
+    };
+    let mut newer = Vec::with_capacity(json.len() + 64);
+    write_json(&mut newer, &event).map_err(|error| unreadable(&error))?;
+    Ok(HeardEvent { json: Bytes::from(newer), is_last })
+}
+
+/// What a number means here, where it means something else in v1.0, or nothing.
+pub(crate) fn error_of_number(number: i64) -> Option<ErrorCode> {
+    Some(match number {
+        -32006 | -32009 => ErrorCode::UnsupportedOperation,
+        -32007 => ErrorCode::Unauthenticated,
+        -32008 => ErrorCode::PermissionDenied,
+        -32010 => ErrorCode::ResourceExhausted,
+        -32011 => ErrorCode::Unavailable,
+        _ => return None,
+    })
+}
+
+fn read<T>(json: &str) -> Result<T, ClientError>
+where
+    Newer<T>: serde::de::DeserializeOwned,
+{
+    let Newer(value) = decode_reply(json.as_bytes()).map_err(|error: Error| {
+        let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        ClientError::BadAnswer(why)
+    })?;
+    Ok(value)
+}
