@@ -9,7 +9,7 @@ use http::{Method, Request as HttpRequest, Response};
 
 use crate::binding::rest as server_rest;
 use crate::client::fuzzed as client;
-use crate::dialect::{Dialect, card, v0_3};
+use crate::dialect::{card, v0_1, v0_3};
 
 /// One decoder, and the name of its corpus.
 #[derive(Debug)]
@@ -27,7 +27,17 @@ macro_rules! targets {
     };
 }
 
-targets!(jsonrpc_request, rest_request, v0_3_jsonrpc_request, v0_3_rest_request, answer, sse, event, card);
+targets!(
+    jsonrpc_request,
+    rest_request,
+    v0_3_jsonrpc_request,
+    v0_3_rest_request,
+    v0_1_jsonrpc_request,
+    answer,
+    sse,
+    event,
+    card
+);
 
 /// A body posted to the JSON-RPC binding.
 pub fn jsonrpc_request(bytes: &[u8]) {
@@ -57,15 +67,27 @@ fn request_line(bytes: &[u8]) -> Option<(http::request::Parts, &[u8])> {
     Some((request.into_parts().0, body.strip_prefix(b"\n").unwrap_or(body)))
 }
 
-/// A body posted to the JSON-RPC binding, of any version that is not v1.0.
+/// A body posted to the JSON-RPC binding, in v0.3.
 pub fn v0_3_jsonrpc_request(bytes: &[u8]) {
     let Ok(envelope) = Envelope::decode(bytes) else { return };
-    let Some((dialect, operation)) = Dialect::of_method(&envelope.method) else { return };
-    let Ok(request) = dialect.decode(operation, envelope.params()) else { return };
+    let Some(operation) = v0_3::jsonrpc::operation(&envelope.method) else { return };
+    let Ok(request) = v0_3::jsonrpc::decode(operation, envelope.params()) else { return };
     let mut again = Vec::new();
     v0_3::jsonrpc::write_call(&mut again, 1, &request).expect("what was read can be written");
     let envelope = Envelope::decode(&again).expect("what was written is a request");
     let again = v0_3::jsonrpc::decode(operation, envelope.params()).expect("what was written can be read");
+    assert_eq!(request.operation(), again.operation());
+}
+
+/// A body posted to the JSON-RPC binding, in v0.1.
+pub fn v0_1_jsonrpc_request(bytes: &[u8]) {
+    let Ok(envelope) = Envelope::decode(bytes) else { return };
+    let Some(operation) = v0_1::jsonrpc::operation(&envelope.method) else { return };
+    let Ok(request) = v0_1::jsonrpc::decode(operation, envelope.params()) else { return };
+    let mut again = Vec::new();
+    v0_1::jsonrpc::write_call(&mut again, 1, &request).expect("what was read can be written");
+    let envelope = Envelope::decode(&again).expect("what was written is a request");
+    let again = v0_1::jsonrpc::decode(operation, envelope.params()).expect("what was written can be read");
     assert_eq!(request.operation(), again.operation());
 }
 
@@ -106,7 +128,7 @@ pub fn event(bytes: &[u8]) {
 pub fn card(bytes: &[u8]) {
     if let Ok(card) = card::read(bytes) {
         let mut union = Vec::new();
-        v0_3::card::write_union(&mut union, &card).expect("what was read can be written");
+        v0_3::card::write_union(&mut union, &card, true).expect("what was read can be written");
         assert_eq!(card::read(&union).expect("what was written can be read").name, card.name);
     }
     let Ok(card) = decode_reply::<AgentCard>(bytes) else { return };
