@@ -11,6 +11,7 @@ mod grpc;
 mod hygiene;
 mod limits;
 mod listener;
+mod offered;
 mod service;
 #[cfg(feature = "tls")]
 mod tls;
@@ -32,10 +33,11 @@ use crate::egress::Egress;
 use crate::push::{Deliverer, PushLimits};
 use crate::relay::Relay;
 use crate::runtime::Runtime;
-use crate::spec::{AgentSpec, name_problem};
+use crate::spec::AgentSpec;
 use crate::tasks::Notifier;
 use card::{Cards, GrpcInterface, Place};
 use grpc::Grpc;
+use offered::Offered;
 use service::{Authenticate, Mount, Served, Site, StreamSlots};
 
 pub use body::Body;
@@ -76,13 +78,6 @@ pub struct ServerBuilder {
     grpc: Grpc,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
-}
-
-/// What is put at a path.
-#[derive(Debug)]
-enum Offered {
-    Agent(Box<AgentSpec>),
-    Relay(Box<Relay>),
 }
 
 /// What is wrong with the way a server was put together: everything, at once.
@@ -474,36 +469,6 @@ impl ServerBuilder {
 fn twice<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
     let mut seen = BTreeSet::new();
     names.filter(move |name| !seen.insert(*name))
-}
-
-impl Offered {
-    fn name(&self) -> &Arc<str> {
-        match self {
-            Self::Agent(spec) => &spec.name,
-            Self::Relay(relay) => &relay.name,
-        }
-    }
-
-    fn pushes(&self) -> bool {
-        match self {
-            Self::Agent(spec) => spec.push_notifications,
-            Self::Relay(relay) => relay.push_notifications,
-        }
-    }
-
-    fn card(&self, place: &Place<'_>) -> AgentCard {
-        match self {
-            Self::Agent(spec) => card::derive(spec, place),
-            Self::Relay(relay) => card::derive_relayed(relay, place),
-        }
-    }
-
-    fn problems(&self) -> Vec<String> {
-        match self {
-            Self::Agent(spec) => spec.problems(),
-            Self::Relay(relay) => name_problem(&relay.name).into_iter().collect(),
-        }
-    }
 }
 
 impl std::fmt::Debug for ServerBuilder {
