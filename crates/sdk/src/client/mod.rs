@@ -21,6 +21,7 @@ mod credentials;
 mod discovery;
 mod endpoint;
 mod error;
+mod feed;
 mod freshness;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzed;
@@ -60,6 +61,7 @@ use transport::Transport;
 pub use builder::ClientBuilder;
 pub use credentials::{Credentials, InvalidCredentials};
 pub use error::ClientError;
+pub(crate) use feed::Feed;
 pub use intercept::Interceptor;
 pub(crate) use peer::Interface;
 pub(crate) use replied::{HeardEvent, Replied};

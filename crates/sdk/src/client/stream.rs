@@ -73,7 +73,7 @@ pub(crate) struct Open {
     body: Incoming,
     reader: Read,
     /// Whether the peer has said that this is all, which older versions do.
-    said_all: bool,
+    pub(super) said_all: bool,
     idle: Duration,
     heard: Instant,
     quiet: Pin<Box<Sleep>>,
@@ -86,7 +86,7 @@ enum Read {
 }
 
 /// What comes next from the peer.
-enum Heard {
+pub(super) enum Heard {
     Frame(Frame),
     /// It says that it cannot go on.
     Failed(ClientError),
@@ -100,15 +100,11 @@ enum Heard {
 }
 
 /// Reads an answer that must be a stream.
-struct Streamed;
+pub(super) struct Streamed;
 
 impl Client {
     pub(crate) async fn watch(&self, request: Request, mut options: Options) -> Result<Events, ClientError> {
-        let limit = self.settings().request_timeout;
-        let slot = match timeout(limit, self.0.streams.clone().acquire_owned()).await {
-            Ok(Ok(slot)) => slot,
-            _ => return Err(ClientError::TimedOut { what: "a free place for a stream", after: limit }),
-        };
+        let slot = self.stream_slot().await?;
         // The key has to be the same if the message has to be sent again.
         let peer = self.peer().await?;
         let may_say_again = is_safe(&peer, &request, &mut options, self.settings());
@@ -130,6 +126,15 @@ impl Client {
             since: Instant::now(),
             _slot: slot,
         })
+    }
+
+    /// Waits for a place among the open streams.
+    pub(super) async fn stream_slot(&self) -> Result<OwnedSemaphorePermit, ClientError> {
+        let limit = self.settings().request_timeout;
+        match timeout(limit, self.0.streams.clone().acquire_owned()).await {
+            Ok(Ok(slot)) => Ok(slot),
+            _ => Err(ClientError::TimedOut { what: "a free place for a stream", after: limit }),
+        }
     }
 
     /// Takes a stream up again after an event, or says what came of its task.
@@ -230,7 +235,7 @@ impl Open {
         Self { wire, id, body, reader, said_all: false, idle, heard, quiet }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
         loop {
             if let Some(heard) = self.reader.next() {
                 return Poll::Ready(heard);
@@ -267,7 +272,7 @@ impl Open {
         self.quiet.as_mut().reset(self.heard + self.idle);
     }
 
-    fn event(&mut self, frame: &Frame, is_first: bool) -> Result<Event, ClientError> {
+    pub(super) fn event(&mut self, frame: &Frame, is_first: bool) -> Result<Event, ClientError> {
         let heard = self.wire.event(self.id, &frame.data, is_first)?;
         self.said_all |= heard.is_last;
         Ok(Event::received(frame.number, heard.json))

@@ -6,7 +6,6 @@
 
 use std::future::poll_fn;
 use std::mem;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -16,14 +15,13 @@ use chancery_protocol::{
     TaskState,
 };
 use chancery_store::Batch;
-use futures_core::Stream as _;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
-use super::keep::{Along, goes_on};
+use super::keep::{Along, Merged, goes_on};
 use super::line::{Live, Pen};
 use super::told::{Ending, cannot_be_watched, cause_of};
-use crate::client::{ClientError, Events, Options};
+use crate::client::{ClientError, Feed, Options};
 
 /// How much is written at a time.
 const FULL_BATCH: usize = 64;
@@ -46,6 +44,10 @@ struct Follower {
     state: TaskState,
     /// Whether the agent lets the task be watched.
     watchable: bool,
+    /// The number of the last event that came by a stream that has ended; 0 if it had none.
+    last: u64,
+    /// Whether the next event is the first of its stream.
+    first: bool,
     /// When the agent last answered.
     heard: Instant,
     /// How often in a row nothing new has come by asking for it.
@@ -58,7 +60,7 @@ struct Follower {
 
 /// Where news come from.
 enum Source {
-    Stream(Box<Events>),
+    Stream(Box<Feed>),
     /// It is to be watched.
     Watch,
     /// It is to be looked at.
@@ -68,7 +70,7 @@ enum Source {
 /// News.
 enum Heard {
     Events(Vec<Event>),
-    Opened(Box<Events>),
+    Opened(Box<Feed>),
     /// The task as it stands.
     Task(Box<Task>),
     /// The stream has ended as it should.
@@ -91,7 +93,7 @@ impl Core {
         self: &Arc<Self>,
         (live, pen): (Arc<Live>, Pen),
         state: TaskState,
-        events: Option<Events>,
+        events: Option<Feed>,
         said: Option<Message>,
         options: Options,
     ) {
@@ -108,6 +110,8 @@ impl Core {
             said,
             state,
             watchable: true,
+            last: 0,
+            first: false,
             heard: Instant::now(),
             in_vain: 0,
             pause: Duration::ZERO,
@@ -160,11 +164,11 @@ impl Follower {
     }
 
     /// The next events of a stream, and those that have come together with them.
-    async fn listen(&mut self, events: &mut Events) -> Heard {
+    async fn listen(&mut self, events: &mut Feed) -> Heard {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         poll_fn(|context| {
             while taken.len() < FULL_BATCH && bytes < FULL_BYTES {
-                let ended = match Pin::new(&mut *events).poll_next(context) {
+                let ended = match events.poll_next(context) {
                     Poll::Ready(Some(Ok(event))) => {
                         bytes += event.json.len();
                         taken.push(event);
@@ -186,12 +190,14 @@ impl Follower {
         .await
     }
 
-    async fn watch(&self) -> Result<Events, ClientError> {
+    async fn watch(&self) -> Result<Feed, ClientError> {
         if !self.core.can_stream().await? {
             return Err(ClientError::Peer(ErrorCode::UnsupportedOperation.into()));
         }
         let request = SubscribeToTaskRequest { tenant: String::new(), id: self.live.task_id().clone() };
-        self.core.client.watch(Request::SubscribeToTask(request), self.options.clone()).await
+        let mut options = self.options.clone();
+        options.terms.last_event = (self.last > 0).then_some(self.last);
+        self.core.client.feed(Request::SubscribeToTask(request), options).await
     }
 
     async fn look(&self) -> Result<Task, ClientError> {
@@ -206,41 +212,81 @@ impl Follower {
             self.heard = Instant::now();
         }
         match heard {
-            Heard::Opened(events) => Next::Go(Source::Stream(events)),
-            Heard::Events(events) => {
-                self.in_vain = 0;
-                match self.write(events).await {
-                    Ok(()) if self.state.is_terminal() => Next::Over(from),
-                    Ok(()) => Next::Go(from),
-                    Err(_) => Next::Done,
-                }
+            Heard::Opened(events) => {
+                self.first = true;
+                Next::Go(Source::Stream(events))
             }
+            Heard::Events(events)
+                if self.first && !events.first().is_some_and(|one| self.can_begin_with(one)) =>
+            {
+                // What happened before it is not known, so the task is looked at as a whole from now on.
+                self.watchable = false;
+                Next::Go(Source::Look)
+            }
+            Heard::Events(events) => match self.write(events).await {
+                Ok(()) if self.state.is_terminal() => Next::Over(from),
+                Ok(()) => Next::Go(from),
+                Err(_) => Next::Done,
+            },
             Heard::Task(task) => {
                 match self.core.merge(&self.live, &self.pen, *task, Along::saying(self.said.take())).await {
                     Ok(merged) => {
-                        self.state = merged.task.state();
-                        self.in_vain = if merged.is_new { 0 } else { self.in_vain + 1 };
-                        self.go_on()
+                        self.in_vain += 1;
+                        self.note(&merged);
+                        // By whatever number the agent knows that, it is none that came by a stream.
+                        self.last = 0;
+                        self.pause = self.longer_pause();
+                        self.go_on(if self.watchable { Source::Watch } else { Source::Look })
                     }
                     Err(_) => Next::Done,
                 }
             }
-            Heard::End => self.go_on(),
-            Heard::Failed(error) => self.failed(&error, matches!(from, Source::Look)).await,
+            Heard::End => {
+                let next = self.after_break(&from);
+                self.go_on(next)
+            }
+            Heard::Failed(error) => {
+                let next = self.after_break(&from);
+                self.failed(&error, matches!(from, Source::Look), next).await
+            }
         }
     }
 
-    /// How to go on with a task that is not being streamed.
-    fn go_on(&mut self) -> Next {
-        if !goes_on(self.state) {
-            return Next::Done;
+    /// Goes on with a task that is not being streamed, if it goes on itself.
+    fn go_on(&mut self, next: Source) -> Next {
+        match self.state {
+            TaskState::AuthRequired => {
+                self.pause = LONGEST_PAUSE;
+                Next::Go(Source::Look)
+            }
+            state if goes_on(state) => Next::Go(next),
+            _ => Next::Done,
         }
-        if self.state == TaskState::AuthRequired {
-            self.pause = LONGEST_PAUSE;
-            return Next::Go(Source::Look);
+    }
+
+    /// How to ask after what was asked for has broken off. One that is not worth watching is looked at in between.
+    fn after_break(&mut self, from: &Source) -> Source {
+        if let Source::Stream(events) = from {
+            self.last = events.last_event();
         }
+        self.in_vain += 1;
         self.pause = self.longer_pause();
-        Next::Go(if self.watchable { Source::Watch } else { Source::Look })
+        let look = matches!(from, Source::Look) || !self.watchable || self.in_vain.is_multiple_of(2);
+        if look { Source::Look } else { Source::Watch }
+    }
+
+    /// Whether a stream that begins with this misses nothing: it shows the task, or goes on where the last one ended.
+    fn can_begin_with(&mut self, event: &Event) -> bool {
+        self.first = false;
+        let follows = self.last > 0 && event.number == self.last + 1;
+        follows || matches!(event.payload(), Ok(StreamResponse::Task(_)))
+    }
+
+    fn note(&mut self, merged: &Merged) {
+        self.state = merged.task.state();
+        if merged.is_new {
+            self.in_vain = 0;
+        }
     }
 
     /// Longer with every time that it was in vain.
@@ -248,10 +294,10 @@ impl Follower {
         FIRST_PAUSE.saturating_mul(1 << self.in_vain.min(6)).min(LONGEST_PAUSE)
     }
 
-    async fn failed(&mut self, error: &ClientError, looked: bool) -> Next {
+    async fn failed(&mut self, error: &ClientError, looked: bool, next: Source) -> Next {
         let id = self.live.task_id();
         if cannot_be_watched(error) && !looked {
-            self.watchable = false;
+            (self.watchable, self.pause) = (false, Duration::ZERO);
             return Next::Go(Source::Look);
         }
         let ending = match Ending::of(error) {
@@ -265,9 +311,7 @@ impl Follower {
             return Next::Done;
         }
         tracing::debug!(task.id = %id, %error, cause = cause_of(error), "task {id} cannot be followed now");
-        self.in_vain += 1;
-        self.pause = self.longer_pause();
-        Next::Go(Source::Look)
+        Next::Go(next)
     }
 
     /// Writes the events of a stream, in as few steps as possible.
@@ -278,7 +322,8 @@ impl Follower {
                 Ok(StreamResponse::Task(task)) => {
                     self.commit(mem::take(&mut batch)).await?;
                     let along = Along::saying(self.said.take());
-                    self.state = self.core.merge(&self.live, &self.pen, task, along).await?.task.state();
+                    let merged = self.core.merge(&self.live, &self.pen, task, along).await?;
+                    self.note(&merged);
                     continue;
                 }
                 payload => payload,
@@ -304,6 +349,7 @@ impl Follower {
     async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
         if !batch.is_empty() {
             self.state = self.core.commit(&self.live, batch).await?.state();
+            self.in_vain = 0;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use super::keep::{About, Along, Beginning, Kept, goes_on};
 use super::line::{Live, Pen};
 use super::send::{Outgoing, Taken};
 use super::told::{Ending, told};
-use crate::client::{Events, Options};
+use crate::client::{Feed, Options};
 use crate::tasks::{Subscription, TurnEnd, only};
 
 impl Core {
@@ -39,7 +39,7 @@ impl Core {
         let Outgoing { scope, request, options, beginning, .. } = outgoing;
         let said = request.message.clone();
         let request = Request::SendStreamingMessage(request);
-        let mut events = self.client.watch(request, options.clone()).await.map_err(told)?;
+        let mut events = self.client.feed(request, options.clone()).await.map_err(told)?;
         let (batch, about) = match self.first_batch(first_of(&mut events).await?, said) {
             Ok(first) => first,
             Err(message) => return only(*message),
@@ -97,7 +97,7 @@ impl Core {
         let (live, pen) = self.claim(&scope, id).await?;
         let mut said = Some(request.message.clone());
         let before = self.tasks.snapshot(&scope, id).await?.task.value()?.status.clone();
-        let opened = self.client.watch(Request::SendStreamingMessage(request), options.clone()).await;
+        let opened = self.client.feed(Request::SendStreamingMessage(request), options.clone()).await;
         let taken = match opened {
             Ok(events) => self.take_first((&live, &pen), events, &before, &mut said, beginning).await,
             Err(failed) => Err(self.given_up(&live, failed).await),
@@ -131,11 +131,11 @@ impl Core {
     async fn take_first(
         &self,
         (live, pen): (&Live, &Pen),
-        mut events: Events,
+        mut events: Feed,
         before: &TaskStatus,
         said: &mut Option<Message>,
         beginning: Beginning,
-    ) -> Result<Events, Error> {
+    ) -> Result<Feed, Error> {
         let first = first_of(&mut events).await?;
         self.register(live.scope(), live.task_id(), beginning.push).await;
         let mut batch = Batch::default();
@@ -203,7 +203,7 @@ impl Core {
 }
 
 /// The first event of a stream, without which there is none.
-async fn first_of(events: &mut Events) -> Result<StreamResponse, Error> {
+async fn first_of(events: &mut Feed) -> Result<StreamResponse, Error> {
     match events.next().await {
         Some(Ok(event)) => event.payload().map_err(|error| Ending::BrokeProtocol.error().caused_by(error)),
         Some(Err(failed)) => Err(told(failed)),

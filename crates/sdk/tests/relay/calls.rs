@@ -18,8 +18,8 @@ fn asker() -> chancery_sdk::AgentSpec {
 
 #[tokio::test]
 async fn a_task_is_the_same_here_and_there() {
-    for (caller, wire) in WAYS {
-        let pair = pair(echo(), wire).await;
+    for (caller, there) in WAYS {
+        let pair = pair(echo(), there).await;
         let sent = pair.relay.client(caller).say("hello").await;
         assert_eq!((state(&sent), text(&sent["artifacts"][0])), (COMPLETED, "hello"));
         let there = pair.agent.client(caller).get(&id(&sent)).await;
@@ -56,10 +56,10 @@ async fn a_send_is_one_exchange() {
 
 #[tokio::test]
 async fn a_direct_answer_is_passed_on_and_not_kept() {
-    for (caller, wire) in WAYS {
+    for (caller, there) in WAYS {
         let run = |turn: Turn| async move { Ok(Outcome::reply(format!("You said {}", turn.text()))) };
         let direct = chancery_sdk::AgentSpec::new("tester", script(run).direct());
-        let pair = pair(direct, wire).await;
+        let pair = pair(direct, there).await;
         let client = pair.relay.client(caller);
         let answer = client.send(message("hello")).await.result();
         assert_eq!(text(&answer["message"]), "You said hello", "{answer}");
@@ -73,8 +73,8 @@ async fn a_direct_answer_is_passed_on_and_not_kept() {
 
 #[tokio::test]
 async fn a_question_is_answered_in_the_same_task() {
-    for (caller, wire) in WAYS {
-        let pair = pair(asker(), wire).await;
+    for (caller, there) in WAYS {
+        let pair = pair(asker(), there).await;
         let client = pair.relay.client(caller);
         let asked = client.say("one of them").await;
         assert_eq!((state(&asked), text(&asked["status"]["message"])), (INPUT_REQUIRED, "Which one?"));
@@ -94,8 +94,8 @@ async fn a_question_is_answered_in_the_same_task() {
 
 #[tokio::test]
 async fn a_cancel_stops_the_work_there() {
-    for (caller, wire) in WAYS {
-        let pair = pair(sleeper(), wire).await;
+    for (caller, there) in WAYS {
+        let pair = pair(sleeper(), there).await;
         let client = pair.relay.client(caller);
         let task = client.start("work").await;
         let mut events = client.subscribe(&id(&task)).await;
@@ -106,7 +106,7 @@ async fn a_cancel_stops_the_work_there() {
         assert_eq!(state(&pair.agent.client(caller).get(&id(&task)).await), CANCELED);
         // Once more is no mistake, and neither is a look.
         assert_eq!(client.cancel(&id(&task)).await.task(), client.get(&id(&task)).await);
-        let done = crate::pair::pair(echo(), wire).await;
+        let done = crate::pair::pair(echo(), there).await;
         let ended = done.relay.client(caller).say("x").await;
         done.relay.client(caller).cancel(&id(&ended)).await.refused(ErrorCode::TaskNotCancelable);
     }
@@ -114,7 +114,7 @@ async fn a_cancel_stops_the_work_there() {
 
 #[tokio::test]
 async fn what_is_not_waited_for_is_followed_to_its_end() {
-    for (caller, wire) in WAYS {
+    for (caller, there) in WAYS {
         let go = std::sync::Arc::new(tokio::sync::Notify::new());
         let gate = go.clone();
         let spec = agent(move |turn: Turn| {
@@ -125,7 +125,7 @@ async fn what_is_not_waited_for_is_followed_to_its_end() {
                 Ok(Outcome::text("done"))
             }
         });
-        let pair = pair(spec, wire).await;
+        let pair = pair(spec, there).await;
         let client = pair.relay.client(caller);
         let task = client.start("work").await;
         assert!([WORKING, "TASK_STATE_SUBMITTED"].contains(&state(&task)));
@@ -190,13 +190,13 @@ const TOKENS: &str = r#"{"z":7,"a":7.0,"big":12345678901234567890,"huge":1e400,"
 
 #[tokio::test]
 async fn user_json_is_kept_token_for_token() {
-    for (caller, wire) in WAYS {
+    for &(caller, there) in WAYS_IN_JSON {
         let spec = agent(|turn: Turn| async move {
             let part = turn.message().parts[0].clone();
             turn.artifact(chancery_sdk::Artifact::new("mirror", vec![part.clone()])).await?;
             Ok(Outcome::completed().with_message(vec![part]))
         });
-        let pair = pair(spec, wire).await;
+        let pair = pair(spec, there).await;
         let client = pair.relay.client(caller);
         let params = format!(
             r#"{{"message":{{"messageId":"m","role":"ROLE_USER","metadata":{TOKENS},"parts":[{{"data":{TOKENS}}}]}}}}"#

@@ -21,11 +21,11 @@ const PASSED_ON: [ErrorCode; 6] = [
 
 #[tokio::test]
 async fn an_error_is_told_in_the_callers_binding() {
-    for (caller, wire) in WAYS {
+    for &(caller, there) in WAYS_IN_JSON {
         for code in PASSED_ON {
-            let peer = Peer::script().card(binding(wire)).answer_with(move |heard| heard.error(code));
+            let peer = Peer::script().card(binding(there)).answer_with(move |heard| heard.error(code));
             let peer = peer.start().expect("a port");
-            let relay = serve_relay(peer.url(), wire).await;
+            let relay = serve_relay(peer.url(), there).await;
             let client = relay.client(caller);
             let told = client.send(message("hello")).await.refused(code);
             assert_eq!(told.message, code.row().message);
@@ -38,8 +38,8 @@ async fn an_error_is_told_in_the_callers_binding() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_message_is_named_by_its_field() {
-    for (caller, wire) in WAYS {
-        let pair = pair(crate::support::echo().input_modes(["text/plain"]), wire).await;
+    for (caller, there) in WAYS {
+        let pair = pair(crate::support::echo().input_modes(["text/plain"]), there).await;
         let client = pair.relay.client(caller);
         let picture = json!({"messageId": "m", "role": "ROLE_USER",
             "parts": [{"text": "see"}, {"url": "https://x.example/a.png", "mediaType": "image/png"}]});
@@ -62,9 +62,9 @@ async fn that_the_agent_refuses_us_is_not_the_callers_fault() {
 
 #[tokio::test]
 async fn an_agent_out_of_reach_is_unavailable_and_leaves_nothing() {
-    for (caller, wire) in WAYS {
-        let peer = Peer::script().card(binding(wire)).answer(Reply::close()).start().expect("a port");
-        let relay = serve_relay(peer.url(), wire).await;
+    for &(caller, there) in WAYS_IN_JSON {
+        let peer = Peer::script().card(binding(there)).answer(Reply::close()).start().expect("a port");
+        let relay = serve_relay(peer.url(), there).await;
         let address = peer.url().trim_start_matches("http://").to_owned();
         let client = relay.client(caller);
         client.send(message("cut off")).await.refused(ErrorCode::Unavailable);

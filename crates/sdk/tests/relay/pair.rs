@@ -11,31 +11,54 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::*;
 
+/// What the agent is called by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum There {
+    JsonRpc,
+    Rest,
+    Grpc,
+}
+
 /// Which binding the caller speaks, and which one the agent.
-pub(crate) const WAYS: [(Wire, Wire); 4] = [
-    (Wire::JsonRpc, Wire::JsonRpc),
-    (Wire::JsonRpc, Wire::Rest),
-    (Wire::Rest, Wire::JsonRpc),
-    (Wire::Rest, Wire::Rest),
+pub(crate) const WAYS: [(Wire, There); 6] = [
+    (Wire::JsonRpc, There::JsonRpc),
+    (Wire::JsonRpc, There::Rest),
+    (Wire::Rest, There::JsonRpc),
+    (Wire::Rest, There::Rest),
+    (Wire::JsonRpc, There::Grpc),
+    (Wire::Rest, There::Grpc),
 ];
+
+/// Those of them by which JSON is spoken throughout.
+pub(crate) const WAYS_IN_JSON: &[(Wire, There)] = WAYS.split_at(4).0;
 
 pub(crate) struct Pair {
     pub(crate) agent: Site,
     pub(crate) relay: Site,
 }
 
-pub(crate) fn binding(wire: Wire) -> ProtocolBinding {
-    match wire {
-        Wire::JsonRpc => ProtocolBinding::JsonRpc,
-        Wire::Rest => ProtocolBinding::HttpJson,
+impl From<Wire> for There {
+    fn from(wire: Wire) -> Self {
+        match wire {
+            Wire::JsonRpc => Self::JsonRpc,
+            Wire::Rest => Self::Rest,
+        }
+    }
+}
+
+pub(crate) fn binding(there: impl Into<There>) -> ProtocolBinding {
+    match there.into() {
+        There::JsonRpc => ProtocolBinding::JsonRpc,
+        There::Rest => ProtocolBinding::HttpJson,
+        There::Grpc => ProtocolBinding::Grpc,
     }
 }
 
 /// A relay to whatever is at a URL, that loses patience soon.
-pub(crate) async fn relay(url: &str, wire: Wire) -> Relay {
+pub(crate) async fn relay(url: &str, there: impl Into<There>) -> Relay {
     let limit = Duration::from_secs(5);
     let client = Caller::builder()
-        .prefer([binding(wire)])
+        .prefer([binding(there)])
         .request_timeout(limit)
         .stream_idle_timeout(limit)
         .stream_resumes(2)
@@ -46,14 +69,14 @@ pub(crate) async fn relay(url: &str, wire: Wire) -> Relay {
     Relay::new(client, "relayed").await.expect("the card is there").patience(Duration::from_secs(1))
 }
 
-pub(crate) async fn serve_relay(url: &str, wire: Wire) -> Site {
-    let relay = relay(url, wire).await;
+pub(crate) async fn serve_relay(url: &str, there: impl Into<There>) -> Site {
+    let relay = relay(url, there).await;
     serve_with(|server| server.relay_at("", relay)).await
 }
 
-pub(crate) async fn pair(spec: AgentSpec, wire: Wire) -> Pair {
+pub(crate) async fn pair(spec: AgentSpec, there: impl Into<There>) -> Pair {
     let agent = serve(spec).await;
-    let relay = serve_relay(&format!("http://{}", agent.address), wire).await;
+    let relay = serve_relay(&format!("http://{}", agent.address), there).await;
     Pair { agent, relay }
 }
 

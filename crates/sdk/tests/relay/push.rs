@@ -9,8 +9,8 @@ use crate::pair::*;
 use crate::support::COMPLETED;
 use crate::support::{Site, Wire, agent, follow_up, id, message, serve, serve_with, until};
 
-async fn serve_pushing(url: &str, wire: Wire) -> Site {
-    let relay = relay(url, wire).await;
+async fn serve_pushing(url: &str, there: impl Into<There>) -> Site {
+    let relay = relay(url, there).await;
     let egress = Egress::default().allow("127.0.0.0/8".parse().expect("a range"));
     serve_with(|server| server.relay_at("", relay).egress(egress)).await
 }
@@ -34,7 +34,7 @@ async fn posted(receiver: &Peer, task: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn whoever_registers_with_a_message_is_posted_every_event() {
-    for (caller, wire) in WAYS {
+    for (caller, there) in WAYS {
         let spec = agent(|turn: Turn| async move {
             turn.working("on it").await?;
             tokio::task::yield_now().await;
@@ -42,7 +42,7 @@ async fn whoever_registers_with_a_message_is_posted_every_event() {
         });
         // The agent itself notifies nobody.
         let agent = serve(spec.push_notifications(false)).await;
-        let relay = serve_pushing(&format!("http://{}", agent.address), wire).await;
+        let relay = serve_pushing(&format!("http://{}", agent.address), there).await;
         let client = relay.client(caller);
         for method in ["SendMessage", "SendStreamingMessage"] {
             let receiver = receiver();

@@ -69,6 +69,9 @@ async fn of_a_task_that_is_shown_whole_again_only_what_is_new_is_shown() {
             })
             .answer(Reply::close())
             .answer_with(|heard| {
+                if !asks_for(heard, "SubscribeToTask", ":subscribe") {
+                    return heard.result(&whole(4, "TASK_STATE_WORKING"));
+                }
                 let done = json!({"statusUpdate": {"taskId": "t", "contextId": "c",
                     "status": {"state": "TASK_STATE_COMPLETED"}}});
                 heard.stream(&[

@@ -56,8 +56,8 @@ pub(crate) fn count_to(count: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn a_stream_is_the_same_here_and_there() {
-    for (caller, wire) in WAYS {
-        let pair = pair(pieces(&open()), wire).await;
+    for (caller, there) in WAYS {
+        let pair = pair(pieces(&open()), there).await;
         let there = pair.agent.client(caller).stream(message("200")).await.rest().await;
         let here = pair.relay.client(caller).stream(message("200")).await.rest().await;
         assert_eq!(there.iter().map(shape).collect::<Vec<_>>(), here.iter().map(shape).collect::<Vec<_>>());
@@ -83,9 +83,9 @@ async fn each_piece_is_shown_when_it_comes() {
 
 #[tokio::test]
 async fn whoever_comes_later_sees_the_same_events() {
-    for (caller, wire) in WAYS {
+    for (caller, there) in WAYS {
         let gate = Arc::new(Semaphore::new(3));
-        let pair = pair(pieces(&gate), wire).await;
+        let pair = pair(pieces(&gate), there).await;
         let client = pair.relay.client(caller);
         let mut first = client.stream(message("6")).await;
         let beginning = first.through(|event| texts(std::slice::from_ref(event)) == ["2"]).await;
@@ -111,7 +111,7 @@ async fn whoever_comes_later_sees_the_same_events() {
 
 #[tokio::test]
 async fn a_question_ends_the_stream_and_the_answer_opens_another() {
-    for (caller, wire) in WAYS {
+    for (caller, there) in WAYS {
         let spec = agent(|turn: Turn| async move {
             turn.working("thinking").await?;
             Ok(match turn.task() {
@@ -119,7 +119,7 @@ async fn a_question_ends_the_stream_and_the_answer_opens_another() {
                 Some(_) => Outcome::text(turn.text()),
             })
         });
-        let pair = pair(spec, wire).await;
+        let pair = pair(spec, there).await;
         let client = pair.relay.client(caller);
         let asked = client.stream(message("one of them")).await.rest().await;
         assert!(asked.last().expect("an event").is(INPUT_REQUIRED), "{asked:?}");
@@ -159,9 +159,9 @@ async fn a_stream_stays_open_while_somebody_authenticates() {
 
 #[tokio::test]
 async fn an_agent_that_cannot_stream_is_looked_at_instead() {
-    for (caller, wire) in WAYS {
+    for (caller, there) in WAYS {
         let gate = Arc::new(Semaphore::new(1));
-        let pair = pair(pieces(&gate).streaming(false), wire).await;
+        let pair = pair(pieces(&gate).streaming(false), there).await;
         let client = pair.relay.client(caller);
         let mut events = client.stream(message("3")).await;
         let mut seen =

@@ -1,0 +1,93 @@
+//! A stream as it comes, for who keeps the task elsewhere and so can tell by itself what is new.
+//!
+//! [`Events`](super::Events) remembers what has come, takes a broken stream up again and tells what is new in a task that
+//! is shown whole. A feed does none of that: it reads one connection, and a break is an error.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use chancery_protocol::{Event, Request};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Client;
+use super::error::ClientError;
+use super::stream::{Heard, Open, Streamed};
+use super::unary::Options;
+
+pub(crate) struct Feed {
+    open: Box<Open>,
+    /// The number of the last event that came; 0 if it had none, or none came.
+    last: u64,
+    event_bytes: usize,
+    begun: bool,
+    over: bool,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Client {
+    /// Opens a stream that is not taken up again.
+    pub(crate) async fn feed(&self, request: Request, options: Options) -> Result<Feed, ClientError> {
+        let slot = self.stream_slot().await?;
+        let open = Box::new(self.attempts(request, options, &Streamed).await?);
+        Ok(Feed {
+            open,
+            last: 0,
+            event_bytes: self.settings().event_bytes,
+            begun: false,
+            over: false,
+            _slot: slot,
+        })
+    }
+}
+
+impl Feed {
+    /// The number of the last event that came; 0 if the agent does not number them.
+    pub(crate) fn last_event(&self) -> u64 {
+        self.last
+    }
+
+    /// The next event. None when the agent has ended the stream; an error is the last item.
+    pub(crate) async fn next(&mut self) -> Option<Result<Event, ClientError>> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    pub(crate) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Event, ClientError>>> {
+        while !self.over {
+            let taken = match ready!(self.open.poll(context)) {
+                Heard::Frame(frame) if frame.data.is_empty() => continue,
+                Heard::Frame(frame) => self.open.event(&frame, !std::mem::replace(&mut self.begun, true)),
+                Heard::End => {
+                    self.over = true;
+                    break;
+                }
+                Heard::Failed(error) => Err(error),
+                Heard::Cut(why) => Err(self.cut(why)),
+                Heard::Nothing => Err(self.cut("the agent was silent for too long".to_owned())),
+                Heard::TooLarge => {
+                    Err(ClientError::TooLarge { what: "an event of the stream", limit: self.event_bytes })
+                }
+            };
+            match taken {
+                // Some agents say a thing twice.
+                Ok(event) if event.number > 0 && event.number <= self.last => {}
+                Ok(event) => {
+                    self.last = event.number;
+                    self.over = self.open.said_all;
+                    return Poll::Ready(Some(Ok(event)));
+                }
+                Err(error) => {
+                    self.over = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn cut(&self, why: String) -> ClientError {
+        ClientError::StreamCut { last_event: self.last, why }
+    }
+}
