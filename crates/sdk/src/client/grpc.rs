@@ -14,7 +14,7 @@ use super::transport::{Outgoing, bare_status, is_of_type, wrong_type};
 use crate::grpc::frame::{self, Frames, Unframed};
 use crate::grpc::{CONTENT_TYPE, NUMBER_FIELD, SERVICE, status};
 use crate::protobuf::wire::{Record, records};
-use crate::protobuf::{Malformed, Message, a2a_v1, from_json, to_json};
+use crate::protobuf::{Message, a2a_v1, from_json, to_json};
 
 /// The URL that an interface of gRPC is called at. Cards name `host:port`, which is as safe as the way the card came; older
 /// ones name a URL. A path says nothing, since gRPC has its own.
@@ -32,25 +32,27 @@ pub(crate) fn url(text: &str, over_tls: bool) -> String {
 
 pub(crate) fn encode(interface: &Interface, request: &Request) -> Result<Outgoing, ClientError> {
     let operation = request.operation();
-    let uri: Uri = format!("{}/{SERVICE}/{}", interface.base, operation.method())
-        .parse()
-        .map_err(|_| ClientError::bad("its address does not make a URL"))?;
     let mut json = Vec::with_capacity(512);
     request.write_json(&mut json).map_err(ClientError::Peer)?;
     let (message, _) = a2a_v1::messages(operation);
-    Ok(outgoing(interface, operation, uri, write(message, &json)?))
+    encode_as(interface, operation, (SERVICE, operation.method()), message, &json)
 }
 
-/// A message in a frame.
-fn write(message: &'static Message, json: &[u8]) -> Result<Bytes, ClientError> {
+/// How a request looks whose JSON and table are these, as a call to a method of a service.
+pub(crate) fn encode_as(
+    interface: &Interface,
+    operation: Operation,
+    (service, method): (&str, &str),
+    message: &'static Message,
+    json: &[u8],
+) -> Result<Outgoing, ClientError> {
+    let uri: Uri = format!("{}/{service}/{method}", interface.base)
+        .parse()
+        .map_err(|_| ClientError::bad("its address does not make a URL"))?;
     let mut body = Vec::with_capacity(json.len());
     frame::put(&mut body, |out| from_json(out, message, json))
         .map_err(|why| ClientError::Configuration(format!("the request cannot be sent by gRPC: {why}")))?;
-    Ok(body.into())
-}
-
-fn outgoing(interface: &Interface, operation: Operation, uri: Uri, body: Bytes) -> Outgoing {
-    Outgoing {
+    Ok(Outgoing {
         operation: Some(operation),
         version: interface.wire.version(),
         method: Method::POST,
@@ -58,36 +60,45 @@ fn outgoing(interface: &Interface, operation: Operation, uri: Uri, body: Bytes) 
         origin: interface.origin.clone(),
         accept: HeaderValue::from_static(CONTENT_TYPE),
         content_type: Some(HeaderValue::from_static(CONTENT_TYPE)),
-        body,
+        body: body.into(),
         is_grpc: true,
-    }
+    })
 }
 
 // === answers ===
 
 pub(crate) fn decode(operation: Operation, head: &Parts, body: &[u8]) -> Result<Replied, ClientError> {
-    Replied::read(operation, &Answer { message: a2a_v1::messages(operation).1, head, body })
+    Replied::read(operation, &Answer::new(a2a_v1::messages(operation).1, head, body))
 }
 
-struct Answer<'a> {
+/// An answer of which the trailers have been put to the head.
+pub(crate) struct Answer<'a> {
     message: &'static Message,
     head: &'a Parts,
     body: &'a [u8],
 }
 
+impl<'a> Answer<'a> {
+    pub(crate) fn new(message: &'static Message, head: &'a Parts, body: &'a [u8]) -> Self {
+        Self { message, head, body }
+    }
+
+    /// Its message as JSON, if it went well.
+    pub(crate) fn json(&self) -> Result<Vec<u8>, ClientError> {
+        self.check()?;
+        json_of(self.message, frame::single(self.body).map_err(unframed)?)
+    }
+}
+
 impl Json for Answer<'_> {
     fn read<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
-        self.check()?;
-        let bytes = frame::single(self.body).map_err(unframed)?;
-        let json = to_json(self.message, bytes).map_err(|why| unreadable(&why))?;
-        decode_reply(&json).map_err(|error| {
+        decode_reply(&self.json()?).map_err(|error| {
             let why =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             ClientError::BadAnswer(why)
         })
     }
 
-    /// The trailers have been put to the head.
     fn check(&self) -> Result<(), ClientError> {
         match status::read(&self.head.headers) {
             Some(Ok(())) if is_grpc(self.head) => Ok(()),
@@ -120,11 +131,12 @@ pub(crate) fn failure(head: &Parts, body: &[u8]) -> ClientError {
 
 /// The event in a message of a stream, as JSON.
 pub(crate) fn event(data: &[u8]) -> Result<Bytes, ClientError> {
-    to_json(&a2a_v1::STREAM_RESPONSE, data).map(Bytes::from).map_err(|why| unreadable(&why))
+    json_of(&a2a_v1::STREAM_RESPONSE, data).map(Bytes::from)
 }
 
-fn unreadable(why: &Malformed) -> ClientError {
-    ClientError::bad(format!("a message of it is none: {why}"))
+/// A message as JSON.
+pub(crate) fn json_of(message: &'static Message, bytes: &[u8]) -> Result<Vec<u8>, ClientError> {
+    to_json(message, bytes).map_err(|why| ClientError::bad(format!("a message of it is none: {why}")))
 }
 
 fn unframed(why: Unframed) -> ClientError {

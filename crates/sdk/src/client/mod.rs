@@ -25,7 +25,7 @@ mod feed;
 mod freshness;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzed;
-mod grpc;
+pub(crate) mod grpc;
 mod intercept;
 mod jsonrpc;
 mod limit;

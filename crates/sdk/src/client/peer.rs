@@ -79,7 +79,7 @@ fn usable_interface(
     let uri: Uri = url.parse().map_err(|_| "its URL cannot be read")?;
     let origin = Arc::new(Origin::of(&uri)?);
     let mut base = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
-    if !interface.tenant.is_empty() && !wire.names_tenant() {
+    if !interface.tenant.is_empty() && !wire.names_tenant() && !wire.is_grpc() {
         base.push('/');
         base.extend(super::rest::segment(&interface.tenant));
     }

@@ -25,17 +25,19 @@ pub(crate) enum Wire {
     JsonRpcV0_3,
     RestV0_3(v0_3::Form),
     JsonRpcV0_1,
+    GrpcV0_3(v0_3::Form),
 }
 
 impl Wire {
     #[cfg(feature = "fuzzing")]
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::JsonRpc,
         Self::Rest,
         Self::Grpc,
         Self::JsonRpcV0_3,
         Self::RestV0_3(v0_3::Form::PROTO),
         Self::JsonRpcV0_1,
+        Self::GrpcV0_3(v0_3::Form::PROTO),
     ];
 
     /// The wire of a binding and a version, if this client speaks it; if not, why not.
@@ -58,6 +60,7 @@ impl Wire {
             (ProtocolBinding::JsonRpc, Some(Version::V0_3)) => Ok(Self::JsonRpcV0_3),
             (ProtocolBinding::HttpJson, Some(Version::V0_3)) => Ok(Self::RestV0_3(settings.old_form)),
             (ProtocolBinding::JsonRpc, Some(Version::V0_1)) => Ok(Self::JsonRpcV0_1),
+            (ProtocolBinding::Grpc, Some(Version::V0_3)) => Ok(Self::GrpcV0_3(settings.old_form)),
             (ProtocolBinding::JsonRpc | ProtocolBinding::HttpJson | ProtocolBinding::Grpc, _) => {
                 Err("a version that this client does not speak")
             }
@@ -69,7 +72,7 @@ impl Wire {
     pub(crate) fn version(self) -> Version {
         match self {
             Self::JsonRpc | Self::Rest | Self::Grpc => Version::V1_0,
-            Self::JsonRpcV0_3 | Self::RestV0_3(_) => Version::V0_3,
+            Self::JsonRpcV0_3 | Self::RestV0_3(_) | Self::GrpcV0_3(_) => Version::V0_3,
             Self::JsonRpcV0_1 => Version::V0_1,
         }
     }
@@ -81,7 +84,7 @@ impl Wire {
 
     /// Whether streams come as messages of gRPC, and not as server-sent events.
     pub(crate) fn is_grpc(self) -> bool {
-        matches!(self, Self::Grpc)
+        matches!(self, Self::Grpc | Self::GrpcV0_3(_))
     }
 
     /// Whether it is the client that names a new task.
@@ -103,6 +106,7 @@ impl Wire {
             Self::JsonRpcV0_3 => jsonrpc::encode(interface, id, request, v0_3::jsonrpc::write_call),
             Self::RestV0_3(form) => v0_3::rest::ask::encode(interface, form, request, false),
             Self::JsonRpcV0_1 => jsonrpc::encode(interface, id, request, v0_1::jsonrpc::write_call),
+            Self::GrpcV0_3(form) => v0_3::grpc::ask::encode(interface, form, request),
         }
     }
 
@@ -117,7 +121,7 @@ impl Wire {
             return None;
         }
         match self {
-            Self::JsonRpc | Self::Grpc | Self::JsonRpcV0_3 | Self::JsonRpcV0_1 => None,
+            Self::JsonRpc | Self::Grpc | Self::JsonRpcV0_3 | Self::JsonRpcV0_1 | Self::GrpcV0_3(_) => None,
             Self::Rest => Some(rest::encode(interface, request, true)),
             Self::RestV0_3(form) => Some(v0_3::rest::ask::encode(interface, form, request, true)),
         }
@@ -140,6 +144,7 @@ impl Wire {
                 older_reply(self, operation, jsonrpc::result(id, head, body, v0_1::error_of_number)?)
             }
             Self::RestV0_3(_) => v0_3::rest::ask::decode(operation, head, body),
+            Self::GrpcV0_3(_) => v0_3::grpc::ask::decode(operation, head, body),
         }
     }
 
@@ -151,6 +156,7 @@ impl Wire {
             Self::Rest => rest::failure(head, body),
             Self::Grpc => grpc::failure(head, body),
             Self::RestV0_3(_) => v0_3::rest::ask::failure(operation, head, body),
+            Self::GrpcV0_3(_) => v0_3::grpc::ask::failure(operation, head, body),
         }
     }
 
@@ -163,6 +169,7 @@ impl Wire {
             Self::JsonRpcV0_3 => older_event(jsonrpc::event_text(data, id, SAME)?, is_first),
             Self::JsonRpcV0_1 => older_event(jsonrpc::event_text(data, id, v0_1::error_of_number)?, is_first),
             Self::RestV0_3(_) => v0_3::rest::ask::event(data),
+            Self::GrpcV0_3(_) => v0_3::grpc::ask::event(data),
         }
     }
 

@@ -11,13 +11,14 @@
 //! | `read`, `write` | a message to JSON, and JSON to a message |
 //! | `user` | JSON of users, which is `google.protobuf.Value` here |
 //! | `json` | a walk over JSON that is neither validated nor copied twice |
-//! | `a2a_v1`, `rpc` | the tables |
+//! | `a2a_v1`, `a2a_v0_3`, `rpc` | the tables |
 
 #![cfg_attr(
     not(feature = "server"),
     allow(dead_code, unused_imports, reason = "some is for the server only")
 )]
 
+pub(crate) mod a2a_v0_3;
 pub(crate) mod a2a_v1;
 mod json;
 mod read;

@@ -23,7 +23,9 @@ static POOL: LazyLock<DescriptorPool> =
 fn compiled() -> Vec<u8> {
     let mut compiler = protox::Compiler::new([folder()]).expect("the folder is there");
     compiler.include_imports(true).include_source_info(false);
-    compiler.open_file("lf/a2a/v1/a2a.proto").expect("the .proto files are good");
+    for file in ["lf/a2a/v1/a2a.proto", "a2a/v1/a2a.proto"] {
+        compiler.open_file(file).expect("the .proto files are good");
+    }
     compiler.encode_file_descriptor_set()
 }
 
@@ -47,8 +49,7 @@ fn descriptor(message: &Message) -> MessageDescriptor {
 
 #[test]
 fn tables_and_proto_files_say_the_same() {
-    let tables = a2a_v1::ALL;
-    for message in tables {
+    for message in tables() {
         let proto = descriptor(message);
         assert_eq!(proto.fields().len(), message.fields.len(), "{}", message.name);
         for field in message.fields {
@@ -59,8 +60,12 @@ fn tables_and_proto_files_say_the_same() {
             check_kind(&of, field.kind, &known);
         }
     }
-    let declared = POOL.all_messages().filter(|proto| proto.package_name() == "lf.a2a.v1");
-    assert_eq!(declared.filter(|proto| !proto.is_map_entry()).count(), tables.len());
+    let declared = POOL.all_messages().filter(|proto| proto.package_name().contains("a2a"));
+    assert_eq!(declared.filter(|proto| !proto.is_map_entry()).count(), tables().count());
+}
+
+fn tables() -> impl Iterator<Item = &'static Message> {
+    a2a_v1::ALL.iter().chain(a2a_v0_3::ALL).copied()
 }
 
 fn presence(known: &FieldDescriptor) -> Presence {
@@ -122,6 +127,15 @@ fn every_operation_has_the_messages_of_its_method() {
         assert_eq!(method.output().full_name(), reply.name);
         assert_eq!(method.is_server_streaming(), operation.is_streaming());
         assert!(!method.is_client_streaming());
+    }
+    let service = POOL.get_service_by_name("a2a.v1.A2AService").unwrap();
+    assert_eq!(service.methods().len(), 10);
+    for method in service.methods() {
+        let operation = crate::dialect::v0_3::grpc::operation(method.name()).unwrap();
+        assert_eq!(crate::dialect::v0_3::grpc::method(operation), Some(method.name()));
+        let (request, reply) = a2a_v0_3::messages(operation).unwrap();
+        assert_eq!((method.input().full_name(), method.output().full_name()), (request.name, reply.name));
+        assert_eq!(method.is_server_streaming(), operation.is_streaming());
     }
 }
 
@@ -242,7 +256,7 @@ fn written_by_other(message: &Message, value: &Value) -> Vec<u8> {
 }
 
 fn any_message() -> impl Strategy<Value = (&'static Message, Value)> {
-    let each = a2a_v1::ALL.iter().map(|message| message_of(message).prop_map(move |value| (*message, value)));
+    let each = tables().map(|message| message_of(message).prop_map(move |value| (message, value)));
     proptest::strategy::Union::new(each.map(Strategy::boxed))
 }
 

@@ -109,8 +109,10 @@ impl Place<'_> {
             let named = version.to_string();
             interfaces.push(AgentInterface::new(&*jsonrpc, ProtocolBinding::JsonRpc).version(&*named));
             interfaces.push(AgentInterface::new(self.url, ProtocolBinding::HttpJson).version(&*named));
-            if let Some(grpc) = self.grpc.as_ref().filter(|_| version == Version::V1_0) {
-                let found = AgentInterface::new(grpc.place, ProtocolBinding::Grpc);
+            // v0.3 has no tenant to find the agent by.
+            let can_be_found = |grpc: &&GrpcInterface<'_>| version == Version::V1_0 || grpc.tenant.is_empty();
+            if let Some(grpc) = self.grpc.as_ref().filter(can_be_found) {
+                let found = AgentInterface::new(grpc.place, ProtocolBinding::Grpc).version(&*named);
                 interfaces.push(found.tenant(grpc.tenant));
             }
         }

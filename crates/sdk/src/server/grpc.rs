@@ -16,11 +16,8 @@ use super::body::{self, Body, Unread};
 use super::service::{Mount, Site};
 use crate::binding::grpc::{self, Method, Wanted, health, reflection};
 use crate::binding::head;
-use crate::dialect::Dialect;
-use crate::grpc::frame::HEAD;
-
-/// What is served, besides health and reflection.
-const SERVICES: [&str; 1] = [crate::grpc::SERVICE];
+use crate::dialect::{Dialect, v0_3};
+use crate::grpc::frame::{self, HEAD};
 
 /// Whether and where gRPC is served.
 #[derive(Debug, Default)]
@@ -111,6 +108,21 @@ impl Grpc {
     }
 }
 
+fn is_without_card(dialect: Dialect, error: &Error) -> bool {
+    dialect != Dialect::V1_0 && error.code() == ErrorCode::ExtendedAgentCardNotConfigured
+}
+
+impl Mount {
+    /// The card as a message of v0.3.
+    fn old_card(&self) -> Result<Response<Body>, Error> {
+        let mut json = Vec::new();
+        self.cards.write_old(&mut json)?;
+        let mut message = Vec::with_capacity(json.len());
+        frame::put(&mut message, |out| v0_3::grpc::put_card(out, &json))?;
+        Ok(grpc::whole(message))
+    }
+}
+
 /// The host of a URL, and its port. gRPC has no paths of its users' own, so a URL with one leads elsewhere.
 fn host_and_port(url: &str) -> Option<(String, u16)> {
     let uri: http::Uri = url.parse().ok()?;
@@ -128,16 +140,17 @@ impl Site {
     {
         if !self.serves_grpc {
             let text = "gRPC is switched off here; the agent's card names the bindings that are served";
-            return grpc::fail(&Error::with_message(ErrorCode::VersionNotSupported, text));
+            return grpc::fail(Version::V1_0, &Error::with_message(ErrorCode::VersionNotSupported, text));
         }
         let found = grpc::find(head).and_then(|method| Ok((method, Wanted::of(head)?)));
         let (method, wanted) = match found {
             Ok(found) => found,
-            Err(error) => return grpc::fail(&error),
+            Err(error) => return grpc::fail(Version::V1_0, &error),
         };
+        let version = if let Method::A2a(version, _) = method { version } else { Version::V1_0 };
         let answer = async {
             match method {
-                Method::A2a(operation) => self.grpc_call(operation, head, body, wanted).await,
+                Method::A2a(_, operation) => self.grpc_call(version, operation, head, body, wanted).await,
                 Method::Health(method) => self.health(method, body).await,
                 Method::Reflection => self.reflect(body),
             }
@@ -148,7 +161,7 @@ impl Site {
         };
         match answered {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => grpc::fail(&error),
+            Ok(Err(error)) => grpc::fail(version, &error),
             // What was begun goes on, as it does when a connection breaks.
             Err(_) => grpc::late(),
         }
@@ -156,6 +169,7 @@ impl Site {
 
     async fn grpc_call<B>(
         &self,
+        version: Version,
         operation: Operation,
         head: &Parts,
         body: B,
@@ -168,16 +182,25 @@ impl Site {
         // Which agent it is for is known once it is read; whether it may be read, before.
         let nobody = || Arc::from("");
         let agent = self.mounts.first().map_or_else(nobody, |mount| mount.name.clone());
-        let mut context = head::context(head, principal, &agent, &self.versions, Some(Version::V1_0))?;
+        let mut context = head::context(head, principal, &agent, &self.versions, Some(version))?;
         let body = self.grpc_body(body).await?;
-        let mut request = grpc::decode(operation, &body)?;
+        let dialect = match version {
+            Version::V0_3 => Dialect::V0_3(self.old_form),
+            _ => Dialect::V1_0,
+        };
+        let mut request = grpc::decode(dialect, operation, &body)?;
         drop(body);
         let mount = self.grpc_mount(&mut request)?;
         context.agent = mount.name.clone();
         let extensions = context.extensions.clone();
-        let reply = self.call(mount, Dialect::V1_0, request, context, None).await;
-        let mut response = grpc::respond(operation, reply, wanted).await;
-        head::echo_extensions(&mut response, Dialect::V1_0, &extensions, &mount.extensions);
+        let reply = self.call(mount, dialect, request, context, None).await;
+        let answered = match reply {
+            // Where there is no other, servers of that time tell the card that everybody may read.
+            Err(error) if is_without_card(dialect, &error) => mount.old_card(),
+            reply => grpc::respond(dialect, operation, reply, wanted).await,
+        };
+        let mut response = answered.unwrap_or_else(|error| grpc::fail(version, &error));
+        head::echo_extensions(&mut response, dialect, &extensions, &mount.extensions);
         Ok(response)
     }
 
@@ -221,7 +244,13 @@ impl Site {
             return Err(Error::with_message(ErrorCode::MethodNotFound, text));
         }
         let slot = self.streams.reserve(Operation::SubscribeToTask)?;
-        Ok(reflection::respond(body, SERVICES.to_vec(), slot.permit))
+        Ok(reflection::respond(body, self.grpc_services().collect(), slot.permit))
+    }
+
+    /// What is served, besides health and reflection.
+    fn grpc_services(&self) -> impl Iterator<Item = &'static str> {
+        let all = [(Version::V1_0, crate::grpc::SERVICE), (Version::V0_3, v0_3::grpc::SERVICE)];
+        all.into_iter().filter(|(version, _)| self.versions.serves(*version)).map(|(_, service)| service)
     }
 
     async fn health<B>(&self, method: health::Method, body: B) -> Result<Response<Body>, Error>
@@ -229,7 +258,7 @@ impl Site {
         B: http_body::Body<Data = Bytes> + Send,
     {
         let service = health::asked(&self.grpc_body(body).await?)?;
-        let is_known = service.is_empty() || SERVICES.contains(&service.as_str());
+        let is_known = service.is_empty() || self.grpc_services().any(|known| known == service);
         match method {
             health::Method::Check => health::check(is_known, &self.stopping),
             health::Method::Watch => {

@@ -178,7 +178,11 @@ impl Site {
     {
         if let Some(problem) = hygiene::problem(&head) {
             let error = Error::with_message(ErrorCode::InvalidRequest, problem);
-            return if grpc::is_grpc(&head) { grpc::fail(&error) } else { rest::fail(false, &error) };
+            return if grpc::is_grpc(&head) {
+                grpc::fail(Version::V1_0, &error)
+            } else {
+                rest::fail(false, &error)
+            };
         }
         if grpc::is_grpc(&head) {
             return self.grpc(&head, body).await;

@@ -22,7 +22,8 @@ use crate::support::{Site, message, within};
 
 pub static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto");
-    let files = protox::compile(["lf/a2a/v1/a2a.proto"], [folder]).expect("the .proto files are good");
+    let files = protox::compile(["lf/a2a/v1/a2a.proto", "a2a/v1/a2a.proto"], [folder])
+        .expect("the .proto files are good");
     DescriptorPool::from_file_descriptor_set(files).expect("the descriptors fit together")
 });
 
@@ -77,6 +78,12 @@ impl Caller {
 
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.metadata.insert(name, HeaderValue::from_str(value).expect("a value"));
+        self
+    }
+
+    /// Calls another service.
+    pub fn of(mut self, service: &str) -> Self {
+        service.clone_into(&mut self.service);
         self
     }
 

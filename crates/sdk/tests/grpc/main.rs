@@ -14,6 +14,7 @@ mod support;
 mod caller;
 mod failures;
 mod health;
+mod old;
 mod operations;
 mod peers;
 mod places;

@@ -59,7 +59,7 @@ async fn what_is_served_is_told() {
         let answers = ask(&site, path, &questions).await;
         assert_eq!(answers.len(), 4);
         let list = &within(&answers[0], 6)[0];
-        assert_eq!(within(list, 1), [field(1, b"lf.a2a.v1.A2AService")]);
+        assert_eq!(within(list, 1), [field(1, b"lf.a2a.v1.A2AService"), field(1, b"a2a.v1.A2AService")]);
         assert_eq!(within(&answers[1], 2), [questions[1].clone()]);
         let files = within(&within(&answers[1], 4)[0], 1);
         let file = files.iter().map(|file| FileDescriptorProto::decode(&file[..]).expect("a descriptor"));

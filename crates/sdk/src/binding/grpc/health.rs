@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use super::{Frames, Whole, head, unreadable};
+use super::{Frames, head, unreadable, whole};
 use crate::grpc::{frame, status};
 use crate::protobuf::{rpc, to_json, wire};
 use crate::server::Body;
@@ -56,7 +56,7 @@ pub(crate) fn check(is_known: bool, stopping: &CancellationToken) -> Result<Resp
             .because("SERVICE_UNKNOWN"));
     }
     let state = if stopping.is_cancelled() { NOT_SERVING } else { SERVING };
-    Ok(head(Body::frames(Whole { message: Some(message(state)), trailers: Some(status::ok()) })))
+    Ok(whole(message(state)))
 }
 
 /// How a service is now, and whenever that changes.
@@ -65,18 +65,18 @@ pub(crate) fn watch(
     stopping: &CancellationToken,
     permit: Option<OwnedSemaphorePermit>,
 ) -> Response<Body> {
-    let first = message(if is_known { SERVING } else { SERVICE_UNKNOWN });
+    let first = message(if is_known { SERVING } else { SERVICE_UNKNOWN }).into();
     let stop = Box::pin(stopping.clone().cancelled_owned());
     head(Body::frames(Watched { first: Some(first), stop, trailers: None, over: false, _permit: permit }))
 }
 
-fn message(state: u64) -> Bytes {
+fn message(state: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let _: Result<(), Error> = frame::put(&mut out, |out| {
         wire::put_number(out, 1, state);
         Ok(())
     });
-    out.into()
+    out
 }
 
 struct Watched {
@@ -100,6 +100,6 @@ impl Frames for Watched {
         }
         self.over = true;
         self.trailers = Some(status::ok());
-        Poll::Ready(Some(Frame::data(message(NOT_SERVING))))
+        Poll::Ready(Some(Frame::data(message(NOT_SERVING).into())))
     }
 }

@@ -9,13 +9,14 @@ use std::fmt;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use chancery_protocol::{Error, ErrorCode, Event, Operation, Reply, Request};
+use chancery_protocol::{Error, ErrorCode, Event, Operation, Reply, Request, Version};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Frame;
 use tokio::time::Instant;
 
 use super::head::{content_type, error_headers};
+use crate::dialect::{Dialect, v0_3};
 use crate::grpc::frame::{self, Unframed};
 use crate::grpc::{CONTENT_TYPE, EVENT_NUMBERS, NUMBER_FIELD, SERVICE, status, timeout};
 use crate::protobuf::{Malformed, a2a_v1, from_json, request_to_json, wire};
@@ -26,7 +27,8 @@ pub(crate) use stream::EventMessages;
 /// What a path of gRPC names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    A2a(Operation),
+    /// In a version, as its service says.
+    A2a(Version, Operation),
     Health(health::Method),
     Reflection,
 }
@@ -66,7 +68,8 @@ pub(crate) fn find(head: &Parts) -> Result<Method, Error> {
     let path = head.uri.path().strip_prefix('/').and_then(|path| path.split_once('/'));
     let Some((service, method)) = path else { return unknown("the path names no method") };
     let found = match service {
-        SERVICE => Operation::from_method(method).map(Method::A2a),
+        SERVICE => Operation::from_method(method).map(|found| Method::A2a(Version::V1_0, found)),
+        v0_3::grpc::SERVICE => v0_3::grpc::operation(method).map(|found| Method::A2a(Version::V0_3, found)),
         health::SERVICE => health::Method::from_name(method).map(Method::Health),
         service if reflection::SERVICES.contains(&service) => {
             (method == reflection::METHOD).then_some(Method::Reflection)
@@ -104,9 +107,13 @@ pub(crate) fn message(body: &[u8]) -> Result<&[u8], Error> {
 }
 
 /// Reads the request of an operation.
-pub(crate) fn decode(operation: Operation, body: &[u8]) -> Result<Request, Error> {
+pub(crate) fn decode(dialect: Dialect, operation: Operation, body: &[u8]) -> Result<Request, Error> {
+    let message = message(body)?;
+    if let Dialect::V0_3(form) = dialect {
+        return v0_3::grpc::decode(form, operation, message);
+    }
     let (request, _) = a2a_v1::messages(operation);
-    let json = request_to_json(request, message(body)?).map_err(|why| unreadable(&why))?;
+    let json = request_to_json(request, message).map_err(|why| unreadable(&why))?;
     Request::decode(operation, &json)
 }
 
@@ -119,37 +126,45 @@ pub(crate) fn unreadable(why: &Malformed) -> Error {
 /// Answers with what came of a call. The first event of a stream is waited for, so that a stream that fails at once is a
 /// failure like any other.
 pub(crate) async fn respond(
+    dialect: Dialect,
     operation: Operation,
     reply: Result<(Reply, StreamSlot), Error>,
     wanted: Wanted,
-) -> Response<Body> {
-    match reply {
-        Ok((Reply::Stream(events), slot)) => {
-            match EventMessages::begin(events, slot, wanted, write_event).await {
-                Ok(messages) => head(Body::frames(messages)),
-                Err(error) => fail(&error),
-            }
+) -> Result<Response<Body>, Error> {
+    match reply? {
+        (Reply::Stream(events), slot) => {
+            let events = dialect.events(operation, events);
+            Ok(head(Body::frames(EventMessages::begin(events, slot, wanted, dialect).await?)))
         }
-        Ok((reply, _)) => match write_reply(operation, &reply) {
-            Ok(message) => head(Body::frames(Whole { message: Some(message), trailers: Some(status::ok()) })),
-            Err(error) => fail(&error),
-        },
-        Err(error) => fail(&error),
+        (reply, _) => {
+            let mut message = Vec::with_capacity(1024);
+            frame::put(&mut message, |out| put_reply(out, dialect, operation, &reply))?;
+            Ok(whole(message))
+        }
     }
 }
 
-fn write_reply(operation: Operation, reply: &Reply) -> Result<Bytes, Error> {
-    let mut json = Vec::with_capacity(1024);
-    reply.write_json(&mut json)?;
-    let (_, answer) = a2a_v1::messages(operation);
-    let mut out = Vec::with_capacity(json.len());
-    frame::put(&mut out, |out| from_json(out, answer, &json)).map_err(Error::internal)?;
-    Ok(out.into())
+/// An answer that went well.
+pub(crate) fn whole(message: Vec<u8>) -> Response<Body> {
+    head(Body::frames(Whole { message: Some(message.into()), trailers: Some(status::ok()) }))
 }
 
-fn write_event(out: &mut Vec<u8>, event: &Event, numbered: bool) -> Result<(), Error> {
+fn put_reply(out: &mut Vec<u8>, dialect: Dialect, operation: Operation, reply: &Reply) -> Result<(), Error> {
+    if let Dialect::V0_3(form) = dialect {
+        return v0_3::grpc::put_reply(out, form, operation, reply);
+    }
+    let mut json = Vec::with_capacity(1024);
+    reply.write_json(&mut json)?;
+    from_json(out, a2a_v1::messages(operation).1, &json).map_err(Error::internal)
+}
+
+fn write_event(out: &mut Vec<u8>, dialect: Dialect, event: &Event, numbered: bool) -> Result<(), Error> {
     frame::put(out, |out| {
-        from_json(out, &a2a_v1::STREAM_RESPONSE, &event.json)?;
+        match dialect {
+            Dialect::V0_3(_) => v0_3::grpc::put_event(out, event)?,
+            // v0.1 has no gRPC.
+            Dialect::V1_0 | Dialect::V0_1 => from_json(out, &a2a_v1::STREAM_RESPONSE, &event.json)?,
+        }
         if numbered && event.number > 0 {
             wire::put_number(out, NUMBER_FIELD, event.number);
         }
@@ -159,11 +174,19 @@ fn write_event(out: &mut Vec<u8>, event: &Event, numbered: bool) -> Result<(), E
 }
 
 /// A failure, said in the head of an answer that has nothing else.
-pub(crate) fn fail(error: &Error) -> Response<Body> {
+pub(crate) fn fail(version: Version, error: &Error) -> Response<Body> {
     let mut response = head(Body::empty());
-    status::put(response.headers_mut(), error);
+    put_failure(response.headers_mut(), version, error);
     error_headers(&mut response, error);
     response
+}
+
+fn put_failure(headers: &mut HeaderMap, version: Version, error: &Error) {
+    let code = match version {
+        Version::V0_3 => v0_3::grpc::error_status(error.code()),
+        _ => error.code().row().grpc.0,
+    };
+    status::put_as(headers, code, error);
 }
 
 /// The caller has stopped waiting.

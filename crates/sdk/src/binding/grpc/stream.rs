@@ -11,17 +11,15 @@ use http_body::Frame;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep_until, timeout};
 
-use super::{Frames, Wanted, put_late};
+use super::{Frames, Wanted, put_failure, put_late, write_event};
+use crate::dialect::Dialect;
 use crate::grpc::status;
 use crate::server::StreamSlot;
-
-/// Writes an event as a message in a frame; with its number, if the caller wants that.
-pub(crate) type WriteEvent = fn(&mut Vec<u8>, &Event, bool) -> Result<(), Error>;
 
 /// The messages of a stream. Events that are ready together leave together.
 pub(crate) struct EventMessages {
     events: EventStream,
-    write: WriteEvent,
+    dialect: Dialect,
     /// What was there before the head went out.
     first: Option<Event>,
     wanted: Wanted,
@@ -41,7 +39,7 @@ impl EventMessages {
         mut events: EventStream,
         slot: StreamSlot,
         wanted: Wanted,
-        write: WriteEvent,
+        dialect: Dialect,
     ) -> Result<Self, Error> {
         let first = poll_fn(|context| events.as_mut().poll_next(context));
         let first = match timeout(slot.keep_alive, first).await {
@@ -49,7 +47,16 @@ impl EventMessages {
             Ok(None) | Err(_) => None,
         };
         let deadline = wanted.deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        Ok(Self { events, write, first, wanted, deadline, trailers: None, over: false, _permit: slot.permit })
+        Ok(Self {
+            events,
+            dialect,
+            first,
+            wanted,
+            deadline,
+            trailers: None,
+            over: false,
+            _permit: slot.permit,
+        })
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Event, Error>>> {
@@ -61,12 +68,12 @@ impl EventMessages {
 
     fn fail(&mut self, error: &Error) {
         let mut trailers = HeaderMap::new();
-        status::put(&mut trailers, error);
+        put_failure(&mut trailers, self.dialect.version(), error);
         self.trailers = Some(trailers);
     }
 
     fn write(&mut self, out: &mut Vec<u8>, event: &Event) {
-        if let Err(error) = (self.write)(out, event, self.wanted.numbered) {
+        if let Err(error) = write_event(out, self.dialect, event, self.wanted.numbered) {
             tracing::error!(?error, "an event cannot be written");
             self.fail(&error);
         }

@@ -5,6 +5,7 @@
 //! | `model` | the messages, to and from those of v1.0, in both forms that v0.3 has |
 //! | `jsonrpc` | the methods and their parameters |
 //! | `rest` | HTTP+JSON below `/v1` |
+//! | `grpc` | gRPC of package `a2a.v1` |
 //! | `card` | the card of that time, beside the one of v1.0 |
 //! | `serve` | what both bindings of a server share: where one call is two of v1.0, the codes of errors, the notification |
 //! | `ask` | what both bindings of a client share: answers and events, read |
@@ -12,6 +13,7 @@
 mod ask;
 #[cfg(feature = "server")]
 pub(crate) mod card;
+pub(crate) mod grpc;
 pub(crate) mod jsonrpc;
 mod model;
 pub(crate) mod rest;
