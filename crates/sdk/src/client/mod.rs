@@ -16,6 +16,7 @@
 //! `discovery` keeps.
 
 mod builder;
+mod catch_up;
 mod connector;
 mod credentials;
 mod discovery;

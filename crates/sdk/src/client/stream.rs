@@ -9,10 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_protocol::{
-    BoxFuture, ErrorCode, Event, GetTaskRequest, Request, StreamResponse, SubscribeToTaskRequest, Task,
-    TaskId,
-};
+use chancery_protocol::{BoxFuture, Event, Request, TaskId, Version};
 use futures_core::Stream;
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -49,6 +46,8 @@ pub struct Events {
     failed: u32,
     /// Whether what was said may be said again.
     may_say_again: bool,
+    /// Whether the peer speaks an older version.
+    is_old: bool,
     deadline: Option<Pin<Box<Sleep>>>,
     since: Instant,
     _slot: OwnedSemaphorePermit,
@@ -61,15 +60,19 @@ enum Link {
 }
 
 /// A stream that has been opened again, or what came of its task meanwhile.
-enum Opened {
+pub(super) enum Opened {
     Stream(Box<Open>),
     Outcome(Event),
 }
 
 /// A stream of frames.
 pub(crate) struct Open {
-    wire: Wire,
-    id: u64,
+    pub(super) wire: Wire,
+    pub(super) id: u64,
+    /// The task, if the stream does not show it by itself.
+    pub(super) snapshot: Option<Event>,
+    /// What has been read already.
+    pub(super) kept: VecDeque<Heard>,
     body: Incoming,
     reader: Read,
     /// Whether the peer has said that this is all, which older versions do.
@@ -108,24 +111,30 @@ impl Client {
         // The key has to be the same if the message has to be sent again.
         let peer = self.peer().await?;
         let may_say_again = is_safe(&peer, &request, &mut options, self.settings());
-        let open = self.attempts(request.clone(), options.clone(), &Streamed).await?;
+        let mut open = self.attempts(request.clone(), options.clone(), &Streamed).await?;
+        if let Request::SubscribeToTask(asked) = &request {
+            self.catch_up(&mut open, &asked.id, &options).await;
+        }
         // What is said again there begins another task.
         let may_say_again = may_say_again && !open.wire.names_tasks();
         let progress = Progress::after(options.terms.last_event.unwrap_or_default());
         let deadline = options.deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));
-        Ok(Events {
+        let mut events = Events {
             client: self.clone(),
             request,
             options,
             progress,
             ready: VecDeque::new(),
-            link: Link::Open(Box::new(open)),
+            link: Link::Over,
             failed: 0,
             may_say_again,
+            is_old: false,
             deadline,
             since: Instant::now(),
             _slot: slot,
-        })
+        };
+        events.begin(Box::new(open))?;
+        Ok(events)
     }
 
     /// Waits for a place among the open streams.
@@ -134,33 +143,6 @@ impl Client {
         match timeout(limit, self.0.streams.clone().acquire_owned()).await {
             Ok(Ok(slot)) => Ok(slot),
             _ => Err(ClientError::TimedOut { what: "a free place for a stream", after: limit }),
-        }
-    }
-
-    /// Takes a stream up again after an event, or says what came of its task.
-    async fn reopen(
-        self,
-        id: TaskId,
-        mut options: Options,
-        last: u64,
-        pause: Duration,
-    ) -> Result<Opened, ClientError> {
-        sleep(pause).await;
-        options.terms.last_event = (last > 0).then_some(last);
-        options.terms.idempotency_key = None;
-        options.retries = Some(0);
-        let request = SubscribeToTaskRequest { tenant: String::new(), id: id.clone() };
-        match self.attempts(Request::SubscribeToTask(request), options.clone(), &Streamed).await {
-            Ok(open) => Ok(Opened::Stream(Box::new(open))),
-            Err(error) if error.code().is_some_and(may_be_over) => {
-                options.terms.last_event = None;
-                let request = GetTaskRequest { tenant: String::new(), id, history_length: None };
-                match self.ask(Request::GetTask(request), options).await {
-                    Ok(task) => outcome(task, last),
-                    Err(_) => Err(error),
-                }
-            }
-            Err(error) => Err(error),
         }
     }
 
@@ -175,29 +157,6 @@ impl Client {
         options.retries = Some(0);
         self.attempts(request, options, &Streamed).await.map(|open| Opened::Stream(Box::new(open)))
     }
-}
-
-/// Whether the refusal of a stream may mean that its task has ended. Older peers say so in different ways.
-fn may_be_over(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::UnsupportedOperation
-            | ErrorCode::TaskNotFound
-            | ErrorCode::InvalidParams
-            | ErrorCode::MethodNotFound
-    )
-}
-
-/// A task that has nothing more to say, as the last event of its stream.
-fn outcome(task: Task, last_event: u64) -> Result<Opened, ClientError> {
-    let state = task.status.state;
-    if !state.is_terminal() && !state.is_interrupted() {
-        let why = "the agent does not stream the task any more, though it goes on".to_owned();
-        return Err(ClientError::StreamCut { last_event, why });
-    }
-    let json = serde_json::to_vec(&StreamResponse::Task(task));
-    let json = json.map_err(|error| ClientError::bad(error.to_string()))?;
-    Ok(Opened::Outcome(Event { number: 0, json: json.into() }))
 }
 
 impl Finish for Streamed {
@@ -232,10 +191,14 @@ impl Open {
             true => Read::Messages(grpc::Reader::new(settings.event_bytes)),
             false => Read::Events(Reader::new(settings.event_bytes)),
         };
-        Self { wire, id, body, reader, said_all: false, idle, heard, quiet }
+        let (snapshot, kept) = (None, VecDeque::new());
+        Self { wire, id, snapshot, kept, body, reader, said_all: false, idle, heard, quiet }
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+        if let Some(heard) = self.kept.pop_front() {
+            return Poll::Ready(heard);
+        }
         loop {
             if let Some(heard) = self.reader.next() {
                 return Poll::Ready(heard);
@@ -403,6 +366,20 @@ impl Events {
         self.progress.is_over() || matches!(&self.link, Link::Open(open) if open.said_all)
     }
 
+    /// Reads from a stream that has been opened, after the task if that has been asked for.
+    fn begin(&mut self, mut open: Box<Open>) -> Result<(), ClientError> {
+        let snapshot = open.snapshot.take();
+        self.is_old = open.wire.version() < Version::V1_0;
+        self.link = Link::Open(open);
+        let Some(snapshot) = snapshot else { return Ok(()) };
+        let mut new = Vec::new();
+        self.progress.take(snapshot, &mut new)?;
+        self.ready.extend(new);
+        // If the stream shows the task too, only what is new in it counts.
+        self.progress.resume();
+        if self.progress.is_over() { self.end() } else { Ok(()) }
+    }
+
     fn end(&mut self) -> Result<(), ClientError> {
         self.link = Link::Over;
         Ok(())
@@ -423,7 +400,7 @@ impl Events {
         let pause = asked.max(retry::jittered(self.failed));
         let (client, options) = (self.client.clone(), self.options.clone());
         self.link = Link::Opening(match self.task_id().cloned() {
-            Some(id) => Box::pin(client.reopen(id, options, last, pause)),
+            Some(id) => Box::pin(client.reopen(id, options, last, pause, self.is_old)),
             None if self.may_say_again => Box::pin(client.say_again(self.request.clone(), options, pause)),
             None => return cut(format!("{why}, and which task it was is not known yet")),
         });
@@ -434,8 +411,7 @@ impl Events {
         match opened {
             Ok(Opened::Stream(open)) => {
                 self.progress.resume();
-                self.link = Link::Open(open);
-                Ok(())
+                self.begin(open)
             }
             Ok(Opened::Outcome(event)) => {
                 self.ready.push_back(event);

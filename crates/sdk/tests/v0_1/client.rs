@@ -206,6 +206,11 @@ async fn a_stream_that_breaks_is_taken_up_by_the_name_of_its_task() {
             Some("tasks/resubscribe") => {
                 Reply::events(heard.stream(&[(0, chunk("two", true)), (0, status(id, "completed", true))]))
             }
+            // What came between the two streams would be in the task.
+            Some("tasks/get") => {
+                let artifacts = json!([{"parts": [{"type": "text", "text": "one"}], "index": 0}]);
+                heard.result(&json!({"id": id, "status": {"state": "working"}, "artifacts": artifacts}))
+            }
             other => panic!("{other:?}"),
         }
     })
@@ -225,5 +230,6 @@ async fn a_stream_that_breaks_is_taken_up_by_the_name_of_its_task() {
         .filter(|heard| !heard.line().starts_with("GET"))
         .map(|heard| heard.json()["params"]["id"].clone())
         .collect();
-    assert_eq!((ids.len(), &ids[0]), (2, &ids[1]));
+    assert_eq!(ids.len(), 3);
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }

@@ -8,6 +8,7 @@ mod agents;
 mod card;
 mod client;
 mod jsonrpc;
+mod peers;
 mod push;
 mod rest;
 #[path = "../support/mod.rs"]
