@@ -9,14 +9,23 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::contender::{self, CHANCERY};
-use crate::measure::client;
+use crate::contender::{self, CHANCERY, LIMIT};
+use crate::measure::{client, relay};
+use crate::nginx;
 use crate::options::{Measure, Options};
 
 pub(crate) fn programs(options: &Options) -> anyhow::Result<()> {
     let mut packages: BTreeSet<&str> = options.contenders.iter().map(|contender| contender.package).collect();
     if options.measures.contains(&Measure::Client) {
         packages.extend([client::PACKAGE, contender::named(CHANCERY)?.package]);
+    }
+    if options.measures == [Measure::Relay] {
+        packages.clear();
+    }
+    if options.measures.contains(&Measure::Relay) {
+        packages.insert(contender::named(LIMIT)?.package);
+        packages.extend(relay::BETWEEN.iter().map(|between| between.package));
+        packages.remove(nginx::PROGRAM);
     }
     for package in packages {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -42,10 +42,10 @@ pub(crate) const ALL: &[Contender] = &[
 ];
 
 const LOG: &str = "{folder}/tasks.log";
-const DATABASE: &str = "sqlite:{folder}/tasks.db";
+pub(crate) const DATABASE: &str = "sqlite:{folder}/tasks.db";
 const DATABASE_POWER: &str = "sqlite:{folder}/tasks.db?durability=power";
 
-const BARE: Contender = Contender {
+pub(crate) const BARE: Contender = Contender {
     name: "",
     package: "bench-limit",
     flags: &[],

@@ -10,6 +10,7 @@ mod figures;
 mod folder;
 mod load;
 mod measure;
+mod nginx;
 mod options;
 mod process;
 mod readme;

@@ -11,7 +11,8 @@ pub(crate) const USAGE: &str = "\
 Usage: cargo run --release -p bench -- [OPTIONS]
 
   --quick            fewer and shorter rounds: minutes become seconds, figures become rough
-  --only LIST        of unary,get,stream,held,memory,boot,client,instructions,syscalls (default: all)
+  --only LIST        of unary,get,stream,held,memory,boot,client,relay,instructions,
+                     syscalls (default: all)
   --servers LIST     of limit,limit+store,limit+log,limit+log-power,official,protocol,chancery,
                      chancery+sqlite,chancery+sqlite-power (default: all)
   --rounds N         rounds of each timed measure (default 5, quick 2)
@@ -29,6 +30,7 @@ pub(crate) enum Measure {
     Memory,
     Boot,
     Client,
+    Relay,
     Instructions,
     Syscalls,
 }
@@ -50,7 +52,7 @@ pub(crate) struct Options {
 // === impl Measure ===
 
 impl Measure {
-    const ALL: [(&str, Self); 9] = [
+    const ALL: [(&str, Self); 10] = [
         ("unary", Self::Unary),
         ("get", Self::Get),
         ("stream", Self::Stream),
@@ -58,6 +60,7 @@ impl Measure {
         ("memory", Self::Memory),
         ("boot", Self::Boot),
         ("client", Self::Client),
+        ("relay", Self::Relay),
         ("instructions", Self::Instructions),
         ("syscalls", Self::Syscalls),
     ];

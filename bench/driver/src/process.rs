@@ -54,6 +54,22 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts a program that is no package of ours, on a folder that goes with it.
+    pub(crate) fn start_program(
+        program: &Path,
+        words: &[&str],
+        name: &'static str,
+        address: SocketAddr,
+        folder: Folder,
+    ) -> anyhow::Result<Self> {
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().with_context(|| format!("could not start {name}"))?;
+        let mut server = Self { child, _folder: Some(folder), name, address };
+        server.wait_until_up()?;
+        Ok(server)
+    }
+
     fn spawn(
         wrapper: &[OsString],
         contender: &Contender,
@@ -153,6 +169,6 @@ pub(crate) fn beside(package: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-fn free_address() -> anyhow::Result<SocketAddr> {
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::compile;
 use crate::contender::{Contender, LIMIT, OFFICIAL};
 use crate::figures::{Figures, Row};
-use crate::measure::client;
+use crate::measure::{client, relay};
 use crate::options::Options;
 
 /// Where and how the figures were made.
@@ -109,6 +109,11 @@ impl Columns {
         if group == client::GROUP {
             let head = Some("Client, against `chancery`; ratio to `raw`");
             return Self { head, names: client::WAYS.to_vec(), base: client::RAW, second: None };
+        }
+        if group == relay::GROUP {
+            let head = Some("Relay, in front of `limit`: CPU of who stands between; ratio to `proxy`");
+            let names = relay::BETWEEN.iter().map(|between| between.name).collect();
+            return Self { head, names, base: relay::PROXY, second: None };
         }
         let names = options.contenders.iter().map(|server| server.name).collect();
         Self { head: None, names, base: LIMIT, second: Some(OFFICIAL) }

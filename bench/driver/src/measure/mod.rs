@@ -5,6 +5,7 @@ pub(crate) mod client;
 mod held;
 mod instructions;
 mod memory;
+pub(crate) mod relay;
 mod same;
 mod stream;
 mod syscalls;
@@ -28,8 +29,11 @@ pub(crate) struct Turn {
 }
 
 pub(crate) async fn all(bench: &mut Bench) -> anyhow::Result<()> {
-    for contender in bench.options.contenders.clone() {
-        same::check(contender).await?;
+    // Who only stands in between has nothing of its own to check.
+    if bench.options.measures != [Measure::Relay] {
+        for contender in bench.options.contenders.clone() {
+            same::check(contender).await?;
+        }
     }
     for measure in bench.options.measures.clone() {
         match measure {
@@ -40,6 +44,7 @@ pub(crate) async fn all(bench: &mut Bench) -> anyhow::Result<()> {
             Measure::Memory => memory::all(bench).await,
             Measure::Boot => boot::all(bench).await,
             Measure::Client => client::all(bench).await,
+            Measure::Relay => relay::all(bench).await,
             Measure::Instructions => instructions::all(bench).await,
             Measure::Syscalls => syscalls::all(bench).await,
         }

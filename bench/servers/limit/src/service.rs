@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -41,6 +41,9 @@ struct Answer {
 }
 
 pub(crate) async fn answer(keep: Keep, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    if request.uri().path() == "/.well-known/agent-card.json" {
+        return Ok(whole(card(&request)));
+    }
     if request.method() != Method::POST || request.uri().path() != "/" {
         return Ok(plain(StatusCode::NOT_FOUND, Bytes::new()));
     }
@@ -132,6 +135,17 @@ fn stream(keep: &Keep, id: &RawValue, message: Message<'_>) -> anyhow::Result<Re
     response.headers_mut().insert(CONTENT_TYPE, EVENTS);
     response.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
     Ok(response)
+}
+
+/// A card, for those who want one before they call.
+fn card(request: &Request<Incoming>) -> Bytes {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    let interface =
+        format!(r#"{{"url":"http://{host}/","protocolBinding":"JSONRPC","protocolVersion":"1.0"}}"#);
+    Bytes::from(format!(
+        r#"{{"name":"limit","description":"The floor","version":"1","skills":[],"supportedInterfaces":[{interface}],
+        "defaultInputModes":[],"defaultOutputModes":[],"capabilities":{{"streaming":true}}}}"#
+    ))
 }
 
 /// A message of the size that the benchmark sends, for a GetTask without a store.
