@@ -145,6 +145,14 @@ impl Store {
         }
     }
 
+    /// Which task was begun or continued with an idempotency key, whatever the request was.
+    pub async fn task_of_key(&self, scope: &Scope, key: &str) -> Result<Option<TaskId>, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.task_of_key(scope, key)),
+            Self::Sqlite(store) => Box::pin(store.task_of_key(scope, key)).await,
+        }
+    }
+
     /// Compacts and forgets what has outlived its time. Cheap to call often.
     pub async fn sweep(&self, now: Timestamp) {
         match self {

@@ -30,6 +30,10 @@ impl Admissions {
         }
     }
 
+    pub(super) fn task_of(&self, scope: &Scope, key: &str) -> Option<TaskId> {
+        self.used.get(&(scope.clone(), key.to_owned())).map(|used| used.task.clone())
+    }
+
     pub(super) fn insert(
         &mut self,
         scope: Scope,

@@ -112,6 +112,10 @@ impl MemoryStore {
         self.admissions.lock().find(scope, admission)
     }
 
+    pub(crate) fn task_of_key(&self, scope: &Scope, key: &str) -> Option<TaskId> {
+        self.admissions.lock().task_of(scope, key)
+    }
+
     pub(crate) fn sweep(&self, now: Timestamp) {
         self.admissions.lock().forget(now, &self.limits.retention);
         while self.sweep_some(now) {}

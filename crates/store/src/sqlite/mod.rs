@@ -215,14 +215,7 @@ impl SqliteStore {
         scope: &Scope,
         admission: &Admission,
     ) -> Result<Option<TaskId>, StoreError> {
-        let (scope, key) = (scope.clone(), admission.key.clone());
-        let read = self.readers.read("look up an idempotency key", move |connection| {
-            match load::scope(connection, &scope)? {
-                Some(scope) => find_admission(connection, scope, &key),
-                None => Ok(None),
-            }
-        });
-        match read.await? {
+        match self.use_of_key(scope, &admission.key).await? {
             None => Ok(None),
             Some((digest, id)) if digest == admission.digest => {
                 self.shown().await?;
@@ -230,6 +223,23 @@ impl SqliteStore {
             }
             Some(_) => Err(StoreError::KeyReused),
         }
+    }
+
+    pub(crate) async fn task_of_key(&self, scope: &Scope, key: &str) -> Result<Option<TaskId>, StoreError> {
+        let Some((_, id)) = self.use_of_key(scope, key).await? else { return Ok(None) };
+        self.shown().await?;
+        Ok(Some(TaskId::from(id)))
+    }
+
+    async fn use_of_key(&self, scope: &Scope, key: &str) -> Result<Option<(Vec<u8>, String)>, StoreError> {
+        let (scope, key) = (scope.clone(), key.to_owned());
+        let read = self.readers.read("look up an idempotency key", move |connection| {
+            match load::scope(connection, &scope)? {
+                Some(scope) => find_admission(connection, scope, &key),
+                None => Ok(None),
+            }
+        });
+        read.await
     }
 
     /// Waits until the tasks at hand are as new as what has been read: the database may be a moment ahead.

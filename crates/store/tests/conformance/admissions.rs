@@ -31,6 +31,9 @@ pub(crate) async fn a_key_is_used_once(open: impl Fn(StoreLimits) -> Store) {
     }
     // Another body under the same key.
     assert!(matches!(store.admitted(&scope(), &admission("k", 2)).await, Err(StoreError::KeyReused)));
+    let task = store.task_of_key(&scope(), "k").await.unwrap();
+    assert_eq!(task.map(|task| task.to_string()).as_deref(), Some("t"));
+    assert_eq!(store.task_of_key(&scope(), "other").await.unwrap(), None);
     for batch in [begin("u"), draft("t").status(TaskState::Working, 1)] {
         let error = batch.key("k", 2).refused(&store).await;
         assert!(matches!(error, StoreError::KeyReused), "{error}");
