@@ -266,18 +266,16 @@ impl Error {
         self
     }
 
-    /// The same, with another name for something, wherever it is spoken of.
+    /// The same, with another name for something: in the facts, and where it is a word of the message.
     #[must_use]
     pub fn renamed(mut self, from: &str, to: &str) -> Self {
-        if from.is_empty() {
-            return self;
-        }
+        let word = |word| if word == from { to } else { word };
         if self.0.message.contains(from) {
-            self.0.message = Cow::Owned(self.0.message.replace(from, to));
+            self.0.message = Cow::Owned(self.0.message.split(' ').map(word).collect::<Vec<_>>().join(" "));
         }
         for (_, value) in &mut self.0.metadata {
-            if value.contains(from) {
-                *value = value.replace(from, to);
+            if value == from {
+                to.clone_into(value);
             }
         }
         self

@@ -14,7 +14,7 @@ use super::line::Live;
 use super::told::{Ending, told};
 use super::{Core, options_for};
 use crate::client::{ClientError, Options};
-use crate::tasks::{Unstoppable, view};
+use crate::tasks::{Unstoppable, from_store, view};
 
 /// How long a cancel waits for somebody who writes into its task. Then it writes no more than that it is canceled.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -23,7 +23,8 @@ impl Core {
     /// What the journal has, if all that happens comes there by itself; the agent is asked if not.
     pub(super) async fn get(self: &Arc<Self>, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
         call.request.validate()?;
-        let (scope, id) = (self.scope(&call.context), &call.request.id);
+        let scope = self.scope(&call.context);
+        let id = &self.known_as(&scope, &call).await?;
         let history_length = call.request.history_length;
         let known = self.tasks.snapshot(&scope, id).await?.task;
         let live = self.tasks.live.find(&scope, id);
@@ -34,6 +35,19 @@ impl Core {
         let (core, id, options) = (self.clone(), id.clone(), options_for(call.context));
         let looked = Unstoppable::new(async move { core.catch_up(&scope, &id, options).await }).await?;
         Ok(view(looked, history_length))
+    }
+
+    /// The id of the task that is looked at. Tasks have the ids here that their agents give them, also those that callers
+    /// have named; these are found by the key that they were begun with.
+    async fn known_as(&self, scope: &Scope, call: &Call<GetTaskRequest>) -> Result<TaskId, Error> {
+        let (asked, context) = (&call.request.id, &call.context);
+        let found = match &context.idempotency_key {
+            Some(key) if context.new_task.as_ref() == Some(asked) => {
+                self.tasks.store.task_of_key(scope, key).await.map_err(from_store)?
+            }
+            _ => None,
+        };
+        Ok(found.unwrap_or_else(|| asked.clone()))
     }
 
     /// Asks the agent how a task stands, and writes what is new. If somebody else writes, what they have written does.

@@ -96,6 +96,10 @@ impl Core {
         {
             return Ok(Taken::Repeats(scope, task));
         }
+        if context.new_task.is_some() {
+            // Whoever has named the task may ask for it before it has ended, so it has to be here before that.
+            request.configuration.get_or_insert_default().return_immediately = true;
+        }
         let configuration = request.configuration.as_mut();
         let push = configuration.and_then(|wanted| {
             // The journal is to have the whole task; what is shown of it is cut here.

@@ -13,3 +13,4 @@ mod push;
 mod reconnect;
 mod restart;
 mod streams;
+mod v0_1;

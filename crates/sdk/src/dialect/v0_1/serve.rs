@@ -21,8 +21,10 @@ struct Asked<'a, E> {
     context: CallContext,
     /// What the caller calls it.
     name: TaskId,
-    /// What we call it.
-    id: TaskId,
+    /// What we make of that.
+    ours: TaskId,
+    /// The task, if the caller has begun one of this name.
+    known: Option<Arc<Task>>,
 }
 
 /// What is known when a message is to be said.
@@ -39,7 +41,8 @@ enum Try {
 pub(crate) async fn answer<E: DynEndpoint>(endpoint: &E, call: Call) -> Result<Reply, Error> {
     let Call { request, context } = call;
     let named = named_task(&request).cloned().ok_or(ErrorCode::UnsupportedOperation)?;
-    let asked = Asked::new(endpoint, context, named)?;
+    let mut asked = Asked::new(endpoint, context, named)?;
+    asked.known = asked.find().await?;
     let reply = match request {
         Request::SendMessage(said) => asked.say(said, false).await,
         Request::SendStreamingMessage(said) => asked.say(said, true).await,
@@ -81,8 +84,13 @@ fn named_task(request: &Request) -> Option<&TaskId> {
 
 impl<'a, E: DynEndpoint> Asked<'a, E> {
     fn new(endpoint: &'a E, context: CallContext, name: TaskId) -> Result<Self, Error> {
-        let id = name::ours(&context, &name)?;
-        Ok(Self { endpoint, context, name, id })
+        let ours = name::ours(&context, &name)?;
+        Ok(Self { endpoint, context, name, ours, known: None })
+    }
+
+    /// The id of the task. A relay keeps that of the agent there.
+    fn id(&self) -> TaskId {
+        self.known.as_ref().map_or(&self.ours, |task| &task.id).clone()
     }
 
     async fn call(&self, request: Request) -> Result<Reply, Error> {
@@ -91,8 +99,11 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
 
     /// The task, if this caller has begun one of this name.
     async fn find(&self) -> Result<Option<Arc<Task>>, Error> {
-        let get = GetTaskRequest { tenant: String::new(), id: self.id.clone(), history_length: None };
-        match self.call(Request::GetTask(get)).await {
+        let get = GetTaskRequest { tenant: String::new(), id: self.ours.clone(), history_length: None };
+        let mut context = self.context.clone();
+        context.new_task = Some(self.ours.clone());
+        context.idempotency_key = Some(name::key(&self.ours));
+        match self.endpoint.call(Call { request: Request::GetTask(get), context }).await {
             Ok(Reply::Task(view)) => view.task.value().map(Some),
             Ok(_) => Err(ErrorCode::InvalidAgentResponse.into()),
             Err(error) if error.code() == ErrorCode::TaskNotFound => Ok(None),
@@ -100,8 +111,8 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
         }
     }
 
-    async fn found(&self) -> Result<Arc<Task>, Error> {
-        self.find().await?.ok_or_else(|| Error::task_not_found(&self.name))
+    fn found(&self) -> Result<Arc<Task>, Error> {
+        self.known.clone().ok_or_else(|| Error::task_not_found(&self.name))
     }
 
     // === messages ===
@@ -114,8 +125,7 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
         if history_length < 0 {
             return Err(Error::invalid_field("historyLength", "must not be negative"));
         }
-        let known = self.find().await?;
-        let reply = match self.say_to(known.as_deref(), said.clone(), streaming, Try::First).await {
+        let reply = match self.say_to(self.known.as_deref(), said.clone(), streaming, Try::First).await {
             Err(error) if is_taken(&error) => {
                 let known = self.find().await?;
                 self.say_to(known.as_deref(), said.clone(), streaming, Try::Second).await?
@@ -130,7 +140,7 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
             }
             Reply::Stream(events) => {
                 let to_ruvector = said.message.metadata.as_ref().is_some_and(ruvector::is_spoken);
-                let telling = Telling::of_answer(self.name.clone(), known, to_ruvector);
+                let telling = Telling::of_answer(self.name.clone(), self.known.clone(), to_ruvector);
                 Ok(Reply::Stream(telling.of(events)))
             }
             _ => Err(ErrorCode::InvalidAgentResponse.into()),
@@ -147,15 +157,15 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
         let mut context = self.context.clone();
         match known {
             Some(task) if attempt == Try::Second || !repeats(task, &said.message) => {
-                said.message.task_id = Some(self.id.clone());
+                said.message.task_id = Some(task.id.clone());
                 said.message.message_id = MessageId::generate();
             }
             // It begins the task; or it did already, and joins what came of it.
             _ => {
                 said.message.task_id = None;
-                context.new_task = Some(self.id.clone());
+                context.new_task = Some(self.ours.clone());
                 // A key may be remembered for longer than its task.
-                context.idempotency_key = (attempt == Try::First).then(|| name::key(&self.id));
+                context.idempotency_key = (attempt == Try::First).then(|| name::key(&self.ours));
             }
         }
         let request =
@@ -169,11 +179,11 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
         if history_length < 0 {
             return Err(Error::invalid_field("historyLength", "must not be negative"));
         }
-        self.shown(TaskView::whole(self.found().await?), history_length)
+        self.shown(TaskView::whole(self.found()?), history_length)
     }
 
     async fn cancel(&self, metadata: Option<JsonObject>) -> Result<Reply, Error> {
-        let cancel = CancelTaskRequest { tenant: String::new(), id: self.id.clone(), metadata };
+        let cancel = CancelTaskRequest { tenant: String::new(), id: self.id(), metadata };
         match self.call(Request::CancelTask(cancel)).await? {
             Reply::Task(view) => self.shown(view, 0),
             _ => Err(ErrorCode::InvalidAgentResponse.into()),
@@ -182,14 +192,15 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
 
     /// Watches a task. Of one that has ended there is how it ended to be told.
     async fn watch(&self) -> Result<Reply, Error> {
-        let task = self.found().await?;
+        let task = self.found()?;
         let telling = Telling::of_watching(self.name.clone(), &task);
-        let subscribe = SubscribeToTaskRequest { tenant: String::new(), id: self.id.clone() };
+        let subscribe = SubscribeToTaskRequest { tenant: String::new(), id: self.id() };
         match self.call(Request::SubscribeToTask(subscribe)).await {
             Ok(Reply::Stream(events)) => Ok(Reply::Stream(telling.of(events))),
             Ok(_) => Err(ErrorCode::InvalidAgentResponse.into()),
             Err(refusal) if refusal.code() == ErrorCode::UnsupportedOperation => {
-                let task = self.found().await?;
+                // It may have ended since.
+                let Some(task) = self.find().await? else { return Err(refusal) };
                 if !task.status.state.is_terminal() {
                     return Err(refusal);
                 }
@@ -219,14 +230,14 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
     /// task, by which its receiver will hear of it.
     async fn notify(&self, config: TaskPushNotificationConfig) -> Result<Reply, Error> {
         let id = Some(self.name.as_str().into());
-        let config = TaskPushNotificationConfig { id, task_id: Some(self.id.clone()), ..config };
+        let config = TaskPushNotificationConfig { id, task_id: Some(self.id()), ..config };
         self.receiver(self.call(Request::CreateTaskPushNotificationConfig(config)).await)
     }
 
     async fn notified(&self) -> Result<Reply, Error> {
         let request = PushNotificationConfigRequest {
             tenant: String::new(),
-            task_id: self.id.clone(),
+            task_id: self.id(),
             id: self.name.as_str().into(),
         };
         self.receiver(self.call(Request::GetTaskPushNotificationConfig(request)).await)
@@ -245,7 +256,7 @@ impl<'a, E: DynEndpoint> Asked<'a, E> {
     /// An error that speaks of the task by the name that the caller has for it. What is not supported is so because of
     /// the task, unless it says why.
     fn named(&self, error: Error) -> Error {
-        let error = error.renamed(self.id.as_str(), self.name.as_str());
+        let error = error.renamed(self.id().as_str(), self.name.as_str());
         let has_reason = ["capability", "taskId"].iter().any(|known| error.fact(known).is_some());
         if error.code() == ErrorCode::UnsupportedOperation && !has_reason {
             return error.about("taskId", self.name.as_str());
