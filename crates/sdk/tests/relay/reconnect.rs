@@ -111,6 +111,32 @@ async fn a_task_that_has_ended_meanwhile_is_looked_at() {
 }
 
 #[tokio::test]
+async fn a_stream_that_may_have_left_something_out_is_not_trusted() {
+    let peer = Peer::script()
+        .card(ProtocolBinding::JsonRpc)
+        .answer_with(|heard| {
+            let task = json!({"task": whole(0, "TASK_STATE_WORKING")});
+            cut(heard.frames(&[(0, task), (0, piece(0))]))
+        })
+        .answer_with(|heard| {
+            // It goes on with whatever happens next, as agents of older versions do.
+            assert!(asks_for(heard, "SubscribeToTask", ":subscribe"), "{heard:?}");
+            heard.stream(&[(0, piece(3))])
+        })
+        .answer_with(|heard| {
+            assert!(asks_for(heard, "GetTask", "/tasks/t"), "{heard:?}");
+            heard.result(&whole(4, "TASK_STATE_WORKING"))
+        })
+        .answer_with(|heard| heard.result(&whole(5, "TASK_STATE_COMPLETED")))
+        .start()
+        .expect("a port");
+    let relay = serve_relay(peer.url(), Wire::JsonRpc).await;
+    let events = relay.jsonrpc().stream(message("go")).await.rest().await;
+    assert_eq!(texts(&events), count_to(5), "{events:?}");
+    assert!(events.last().expect("an end").is(COMPLETED));
+}
+
+#[tokio::test]
 async fn an_agent_that_is_gone_for_a_while_is_waited_for() {
     let gate = Arc::new(Semaphore::new(2));
     let (door, agent) = behind_a_door(&gate).await;
