@@ -120,9 +120,10 @@ async fn a_client_speaks_the_newest_unless_told_otherwise() {
     let site = site().await;
     let url = format!("http://{}", site.address);
     let card = sdk::Client::connect(&url).await.unwrap().card().await.unwrap();
-    let versions: Vec<_> =
-        card.supported_interfaces.iter().map(|interface| interface.protocol_version.as_str()).collect();
-    assert_eq!(versions, ["1.0", "1.0", "0.3", "0.3"]);
+    let interfaces = card.supported_interfaces.iter();
+    let mut versions: Vec<_> = interfaces.map(|interface| interface.protocol_version.as_str()).collect();
+    versions.dedup();
+    assert_eq!(versions[..2], ["1.0", "0.3"]);
     let refused =
         sdk::Client::builder().version(Version { major: 9, minor: 0 }).connect(&url).await.unwrap_err();
     assert!(refused.to_string().contains("not the version that was asked for"), "{refused}");
