@@ -330,7 +330,8 @@ impl Follower {
             };
             let id = self.live.task_id();
             match payload {
-                Ok(StreamResponse::StatusUpdate(update)) if update.task_id == *id => {
+                Ok(StreamResponse::StatusUpdate(mut update)) if update.task_id == *id => {
+                    self.core.date(&mut update.status);
                     batch.status(update, self.said.take());
                 }
                 Ok(StreamResponse::ArtifactUpdate(update)) if update.task_id == *id => batch.artifact(update),

@@ -69,6 +69,19 @@ impl Along {
 }
 
 impl Core {
+    /// Dates a status from when it was heard of, if its agent does not say when it began: tasks are listed by it.
+    pub(super) fn date(&self, status: &mut TaskStatus) {
+        status.timestamp.get_or_insert_with(|| self.tasks.store.clock().millis());
+    }
+
+    /// The same, where a status is known that this may be: that one keeps its date.
+    pub(super) fn date_beside(&self, status: &mut TaskStatus, known: &TaskStatus) {
+        if (status.state, &status.message) == (known.state, &known.message) {
+            status.timestamp = status.timestamp.or(known.timestamp);
+        }
+        self.date(status);
+    }
+
     /// Writes a task that is new here, under the id that the agent has given it.
     pub(super) async fn keep_new(
         &self,
@@ -116,7 +129,7 @@ impl Core {
         &self,
         live: &Live,
         _pen: &Pen,
-        now: Task,
+        mut now: Task,
         along: Along,
     ) -> Result<Merged, Error> {
         let snapshot = self.tasks.snapshot(live.scope(), live.task_id()).await?;
@@ -128,7 +141,10 @@ impl Core {
                 .end(live, Ending::BrokeProtocol, "another task came where one was asked for")
                 .await);
         }
-        let mut batch = delta(&*snapshot.task.value()?, now, along.said);
+        let known = snapshot.task.value()?;
+        self.date_beside(&mut now.status, &known.status);
+        let mut batch = delta(&known, now, along.said);
+        drop(known);
         if batch.is_empty() {
             return Ok(Merged { task: snapshot.task, is_new: false });
         }

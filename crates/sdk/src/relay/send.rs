@@ -142,10 +142,11 @@ impl Core {
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
         let Outgoing { scope, request, options, beginning, .. } = outgoing;
         let answer = self.client.ask(Request::SendMessage(request), options.clone()).await.map_err(told)?;
-        let task = match answer {
+        let mut task = match answer {
             SendMessageResponse::Task(task) => task,
             SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
         };
+        self.date(&mut task.status);
         let about = About::of(&task);
         let mut batch = Batch::default();
         batch.create(task);

@@ -73,8 +73,12 @@ impl Core {
         // Agents of older versions begin with what happens to the task, and not with the task.
         let (task, update) = match first {
             StreamResponse::Message(message) => return Err(Box::new(message)),
-            StreamResponse::Task(task) => (task, None),
-            StreamResponse::StatusUpdate(update) => {
+            StreamResponse::Task(mut task) => {
+                self.date(&mut task.status);
+                (task, None)
+            }
+            StreamResponse::StatusUpdate(mut update) => {
+                self.date(&mut update.status);
                 (self.begun(&update.task_id, &update.context_id, said), Some(Ok(update)))
             }
             StreamResponse::ArtifactUpdate(update) => {
@@ -140,14 +144,16 @@ impl Core {
         self.register(live.scope(), live.task_id(), beginning.push).await;
         let mut batch = Batch::default();
         match first {
-            StreamResponse::Task(task) => {
+            StreamResponse::Task(mut task) => {
+                self.date_beside(&mut task.status, before);
                 // Without a change of status there is nothing yet that it could have been said with.
                 let said = if task.status == *before { None } else { said.take() };
                 let along = Along { said, admission: beginning.admission };
                 self.merge(live, pen, task, along).await?;
                 return Ok(events);
             }
-            StreamResponse::StatusUpdate(update) if update.task_id == *live.task_id() => {
+            StreamResponse::StatusUpdate(mut update) if update.task_id == *live.task_id() => {
+                self.date(&mut update.status);
                 batch.status(update, said.take());
             }
             StreamResponse::ArtifactUpdate(update) if update.task_id == *live.task_id() => {

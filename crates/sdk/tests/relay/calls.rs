@@ -1,5 +1,7 @@
 //! Calls with one answer, in every pairing of bindings.
 
+use std::time::Duration;
+
 use chancery_sdk::{ErrorCode, Outcome, Turn};
 use serde_json::json;
 
@@ -28,6 +30,27 @@ async fn a_task_is_the_same_here_and_there() {
         let listed = pair.relay.client(caller).call("ListTasks", json!({})).await.result();
         assert_eq!((&listed["totalSize"], &listed["tasks"][0]["id"]), (&json!(1), &sent["id"]));
     }
+}
+
+#[tokio::test]
+async fn tasks_whose_agent_tells_no_time_are_listed_as_they_came() {
+    let peer = Peer::agent("JSONRPC", false, |_, heard| {
+        let id = heard.json()["params"]["message"]["parts"][0]["text"].clone();
+        heard.result(
+            &json!({"task": {"id": id, "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"}}}),
+        )
+    })
+    .await;
+    let client = serve_relay(&peer.url, Wire::JsonRpc).await.jsonrpc();
+    for id in ["b", "c", "a"] {
+        let task = client.say(id).await;
+        assert!(task["status"]["timestamp"].is_string(), "{task}");
+        // Tasks of one millisecond have no order but that of their ids.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let listed = client.call("ListTasks", json!({})).await.result();
+    let ids: Vec<_> = listed["tasks"].as_array().expect("tasks").iter().map(id).collect();
+    assert_eq!(ids, ["a", "c", "b"]);
 }
 
 #[tokio::test]
