@@ -12,6 +12,7 @@ struct Conformance;
 pub(super) fn spec() -> AgentSpec {
     AgentSpec::new("conformance", Conformance)
         .description("Does what the public conformance kits expect of an agent")
+        .provider("Chancery", "https://chancery.example")
         .input_modes(["text/plain", "application/json", "application/octet-stream"])
         .output_modes(["text/plain", "application/json", "application/octet-stream"])
         .skill(AgentSkill::new("conformance", "Conformance", "Behaves as a kit's message asks").tag("test"))
