@@ -94,6 +94,10 @@ fn named(operation: Operation, error: ClientError) -> ClientError {
     let code = match (by_name, told.code()) {
         (Some(code), _) => code,
         (None, ErrorCode::MethodNotFound) if operation.is_push() => ErrorCode::PushNotificationNotSupported,
+        // FAILED_PRECONDITION, which has one meaning only where a task is to be stopped.
+        (None, ErrorCode::UnsupportedOperation) if operation == Operation::CancelTask => {
+            ErrorCode::TaskNotCancelable
+        }
         _ => return error,
     };
     ClientError::Peer(Error::with_message(code, told.message().to_owned()))
@@ -132,5 +136,8 @@ mod tests {
         let unknown = ErrorCode::MethodNotFound;
         assert_eq!(code(get, unknown, "x"), Some(unknown));
         assert_eq!(code(push, unknown, "x"), Some(ErrorCode::PushNotificationNotSupported));
+        let precondition = ErrorCode::UnsupportedOperation;
+        assert_eq!(code(Operation::CancelTask, precondition, "x"), Some(ErrorCode::TaskNotCancelable));
+        assert_eq!(code(get, precondition, "x"), Some(precondition));
     }
 }
