@@ -71,6 +71,7 @@ def card(http, grpc_address):
         name='interop-python-0.3',
         description='Behaves as the interop scenarios ask',
         version='1.0.0',
+        provider=a2a.AgentProvider(organization='Interop', url='https://interop.example'),
         protocol_version='0.3.0',
         url=f'{http}/',
         preferred_transport='JSONRPC',

@@ -64,6 +64,7 @@ def card(http, grpc_address):
         name='interop-python-1.0',
         description='Behaves as the interop scenarios ask',
         version='1.0.0',
+        provider=a2a.AgentProvider(organization='Interop', url='https://interop.example'),
         supported_interfaces=[
             a2a.AgentInterface(url=url, protocol_binding=binding, protocol_version='1.0')
             for binding, url in interfaces

@@ -115,6 +115,7 @@ function cardAt(url, grpcAddress) {
     name: 'interop-javascript-0.3',
     description: 'Behaves as the interop scenarios ask',
     version: '1.0.0',
+    provider: { organization: 'Interop', url: 'https://interop.example' },
     protocolVersion: '0.3.0',
     url: `${url}/jsonrpc`,
     preferredTransport: 'JSONRPC',

@@ -118,6 +118,7 @@ function cardAt(url, grpcAddress) {
     name: 'interop-javascript-1.0',
     description: 'Behaves as the interop scenarios ask',
     version: '1.0.0',
+    provider: { organization: 'Interop', url: 'https://interop.example' },
     supportedInterfaces: [at('JSONRPC', `${url}/jsonrpc`), at('HTTP+JSON', `${url}/rest`), at('GRPC', grpcAddress)],
     capabilities: { streaming: true, pushNotifications: true },
     defaultInputModes: modes,

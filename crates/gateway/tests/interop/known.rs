@@ -24,7 +24,8 @@ pub(crate) struct Reason {
     peer: String,
     side: String,
     /// Every binding, if there is none.
-    binding: Option<String>,
+    #[serde(default)]
+    bindings: Vec<String>,
     scenario: String,
     /// Part of what the failure says, so that this excuses no other failure.
     shows: String,
@@ -98,7 +99,7 @@ impl Reason {
         let takes_part = |peer: &Peer, side: Side, wire: Wire| {
             self.peer == peer.key
                 && self.side == side.as_str()
-                && self.binding.as_deref().is_none_or(|binding| binding == wire.binding.as_str())
+                && (self.bindings.is_empty() || self.bindings.iter().any(|one| one == wire.binding.as_str()))
         };
         let upstream = |there: &Upstream| takes_part(there.peer, Side::Server, there.wire);
         self.scenario == scenario.name()

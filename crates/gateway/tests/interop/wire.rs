@@ -13,7 +13,6 @@ pub(crate) struct Wire {
 
 /// The generations of the protocol, the newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "the older ones wait in `SPOKEN`")]
 pub(crate) enum Version {
     V1_0,
     V0_3,
@@ -29,7 +28,8 @@ pub(crate) enum Binding {
 }
 
 /// What Chancery speaks, as server and as client. What a peer speaks besides is not tried.
-pub(crate) const SPOKEN: &[Wire] = &[JSONRPC_1_0, HTTP_JSON_1_0, GRPC_1_0];
+pub(crate) const SPOKEN: &[Wire] =
+    &[JSONRPC_1_0, HTTP_JSON_1_0, GRPC_1_0, JSONRPC_0_3, HTTP_JSON_0_3, GRPC_0_3, JSONRPC_0_1];
 
 pub(crate) const JSONRPC_1_0: Wire = Wire { version: Version::V1_0, binding: Binding::JsonRpc };
 pub(crate) const HTTP_JSON_1_0: Wire = Wire { version: Version::V1_0, binding: Binding::HttpJson };

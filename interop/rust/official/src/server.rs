@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::{
-    A2AError, AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Artifact, Message, Part, Role,
-    StreamResponse, TRANSPORT_PROTOCOL_GRPC, TRANSPORT_PROTOCOL_HTTP_JSON, TRANSPORT_PROTOCOL_JSONRPC, Task,
-    TaskArtifactUpdateEvent, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    A2AError, AgentCapabilities, AgentCard, AgentInterface, AgentProvider, AgentSkill, Artifact, Message,
+    Part, Role, StreamResponse, TRANSPORT_PROTOCOL_GRPC, TRANSPORT_PROTOCOL_HTTP_JSON,
+    TRANSPORT_PROTOCOL_JSONRPC, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus, TaskStatusUpdateEvent,
 };
 use a2a_pb::proto::a2a_service_server::A2aServiceServer;
 use a2a_server::agent_card::{StaticAgentCard, agent_card_router};
@@ -87,7 +87,10 @@ fn card(url: &str, grpc: &str) -> AgentCard {
             output_modes: None,
             security_requirements: None,
         }],
-        provider: None,
+        provider: Some(AgentProvider {
+            organization: "Interop".into(),
+            url: "https://interop.example".into(),
+        }),
         documentation_url: None,
         icon_url: None,
         security_schemes: None,
