@@ -15,7 +15,7 @@ use instruction::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-const TRANSPORTS: [&str; 2] = ["jsonrpc", "http_json"];
+const TRANSPORTS: [&str; 3] = ["jsonrpc", "http_json", "grpc"];
 
 /// Starts an agent, and gives its URL.
 async fn start() -> String {

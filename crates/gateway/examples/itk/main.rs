@@ -1,6 +1,7 @@
 //! An agent for the A2A integration test kit (a2aproject/a2a-itk), which sends nested instructions from agent to agent.
 //!
-//! The kit starts it with `--httpPort N --grpcPort M` and looks for its card at port N.
+//! The kit starts it with `--httpPort N --grpcPort M` and looks for its card at port N. All bindings are served there, as
+//! the card says, so port M stays free.
 
 mod agent;
 mod instruction;
@@ -13,11 +14,11 @@ use clap::Parser;
 /// An agent for the A2A integration test kit
 #[derive(Parser)]
 struct Arguments {
-    /// The port for JSON-RPC and HTTP+JSON
+    /// The port for all bindings
     #[arg(long = "httpPort")]
     http_port: u16,
 
-    /// The port for gRPC
+    /// Not needed: gRPC is served on the other port too
     #[arg(long = "grpcPort")]
     grpc_port: u16,
 }
