@@ -23,7 +23,7 @@ async fn calls_of_version_1_0_say_so() {
             {
                 let answer = client.clone().with("a2a-version", version).call(method, params).await;
                 let refused = answer.refused(ErrorCode::VersionNotSupported);
-                assert_eq!(refused.metadata["supportedVersions"], "0.3,1.0", "{version}");
+                assert_eq!(refused.metadata["supportedVersions"], "0.1,0.3,1.0", "{version}");
             }
         }
         let missing = client.clone().without("a2a-version").call("ListTasks", json!({})).await;

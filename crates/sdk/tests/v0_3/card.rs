@@ -46,9 +46,14 @@ async fn who_says_nothing_gets_a_card_that_everybody_can_read() {
         assert_eq!(read(&pure), read(&union));
         assert_eq!((&union["protocolVersion"], &union["url"]), (&json!("0.3.0"), &json!(url)));
         assert_eq!(union["preferredTransport"], "JSONRPC");
+        let grpc = url.trim_start_matches("http://");
         assert_eq!(
             union["additionalInterfaces"],
-            json!([{"url": url, "transport": "JSONRPC"}, {"url": url, "transport": "HTTP+JSON"}])
+            json!([
+                {"url": url, "transport": "JSONRPC"},
+                {"url": url, "transport": "HTTP+JSON"},
+                {"url": grpc, "transport": "GRPC"}
+            ])
         );
         assert_eq!(union["security"], json!([{"bearer": []}, {"key": []}]));
         assert_eq!(

@@ -70,7 +70,7 @@ async fn a_newer_version_is_refused_and_left_alone() {
     set(99).unwrap();
     let text = refusal(try_open(&path));
     assert!(text.contains("version is 99") && text.contains("newer program"), "{text}");
-    set(2).unwrap();
+    set(3).unwrap();
     assert_eq!(snapshot(&open(&path), "t").await.number, 1);
 }
 
