@@ -40,6 +40,10 @@ mod binding;
 mod client;
 mod delegate;
 #[cfg(feature = "client")]
+#[cfg_attr(
+    not(feature = "server"),
+    allow(dead_code, unused_imports, reason = "half of it is for the server")
+)]
 mod dialect;
 #[cfg(feature = "client")]
 pub mod egress;
@@ -53,6 +57,7 @@ mod protobuf;
 #[cfg(feature = "server")]
 pub mod push;
 #[cfg(feature = "client")]
+#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "half of it is for the server"))]
 mod relay;
 mod runtime;
 #[cfg(feature = "server")]
