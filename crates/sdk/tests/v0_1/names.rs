@@ -109,7 +109,7 @@ async fn a_name_means_the_same_after_a_restart() {
         let address = server.local_addr().unwrap();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(server.run_until(async { stopped.await.unwrap_or_default() }));
-        let client = old(&Site { address, store });
+        let client = old(&Site { address, store: store.clone() });
         if round == 0 {
             send(&client, "mine", "ask").await;
         } else {
@@ -120,6 +120,8 @@ async fn a_name_means_the_same_after_a_restart() {
         drop(client);
         stop.send(()).unwrap();
         within("the server to stop", running).await.unwrap();
+        // Connections may hold on to it for a moment longer.
+        store.close();
     }
 }
 
