@@ -3,6 +3,10 @@
 //! What stands here so far is the list of gates that a call will pass, in their order. The gates themselves
 //! come with the control plane.
 
+mod time;
+
+pub use time::Millis;
+
 /// The gates of the pipeline, in the order a call passes them.
 ///
 /// Budget stands before routing, so that a spent budget never pays for a selection; policy stands after it,

@@ -1,6 +1,7 @@
 //! One call, whatever the wire was, and the trait of everything that answers one.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use crate::card::AgentCard;
 use crate::error::{Error, ErrorCode};
 use crate::event::Event;
+use crate::hop::Hold;
 use crate::id::TaskId;
 use crate::operation::Operation;
 use crate::push::TaskPushNotificationConfig;
@@ -32,13 +34,54 @@ pub struct Principal {
     pub id: Arc<str>,
 }
 
+/// What was proven about a caller besides its name. Shared by all calls that are made with one credential.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// How it was proven.
+    pub proof: Proof,
+    /// The groups that the caller belongs to.
+    pub groups: Vec<Arc<str>>,
+    /// The agent of this fleet that the caller is, if it is one.
+    pub agent: Option<Arc<str>>,
+}
+
+/// How a caller has shown who it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Proof {
+    /// Not at all.
+    #[default]
+    Anonymous,
+    /// By an application of yours that let it in.
+    Application,
+    /// By a key that this gateway has handed out.
+    ApiKey,
+    /// By a token that it signed with its own key.
+    AgentToken,
+}
+
+/// Somebody who calls: who it is, and what else was proven about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Who it is; owns the tasks it creates.
+    pub principal: Principal,
+    /// What else was proven.
+    pub identity: Arc<Identity>,
+}
+
 /// What is known about a call besides its request. Bindings fill it; agents and gates read it.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     /// Who is calling.
     pub principal: Principal,
+    /// What else was proven about the caller.
+    pub identity: Arc<Identity>,
+    /// Where the call comes from, if it came over a network.
+    pub source: Option<IpAddr>,
     /// The agent that is called.
     pub agent: Arc<str>,
+    /// The skill that the path of the call stands for, if it stands for one.
+    pub skill: Option<Arc<str>>,
     /// The protocol version that the caller speaks.
     pub version: Version,
     /// When the caller stops waiting.
@@ -54,6 +97,12 @@ pub struct CallContext {
     pub last_event: Option<u64>,
     /// The W3C trace that the call belongs to; for observation only.
     pub traceparent: Option<String>,
+    /// The proof of descent that came in a header, as it came.
+    pub lineage: Option<String>,
+    /// The most that the caller wants this call to cost, in millionths of a US dollar.
+    pub ceiling_micro_usd: Option<u64>,
+    /// What the gates gave to the call; none if no gates stand in front.
+    pub hold: Option<Arc<dyn Hold>>,
 }
 
 /// A request together with what is known about it.
@@ -210,6 +259,34 @@ impl Principal {
     }
 }
 
+// === impl Identity ===
+
+impl Identity {
+    /// Nothing was proven.
+    pub fn anonymous() -> Arc<Self> {
+        static ANONYMOUS: LazyLock<Arc<Identity>> = LazyLock::new(Arc::default);
+        ANONYMOUS.clone()
+    }
+}
+
+// === impl Caller ===
+
+impl Caller {
+    /// Nobody in particular.
+    pub fn anonymous() -> Self {
+        Self { principal: Principal::anonymous(), identity: Identity::anonymous() }
+    }
+}
+
+/// Somebody whom an application has let in by itself.
+impl From<Principal> for Caller {
+    fn from(principal: Principal) -> Self {
+        static APPLICATION: LazyLock<Arc<Identity>> =
+            LazyLock::new(|| Arc::new(Identity { proof: Proof::Application, ..Identity::default() }));
+        Self { principal, identity: APPLICATION.clone() }
+    }
+}
+
 // === impl CallContext ===
 
 impl CallContext {
@@ -217,7 +294,10 @@ impl CallContext {
     pub fn new(principal: Principal, agent: Arc<str>) -> Self {
         Self {
             principal,
+            identity: Identity::anonymous(),
+            source: None,
             agent,
+            skill: None,
             version: Version::V1_0,
             deadline: None,
             extensions: Vec::new(),
@@ -225,6 +305,9 @@ impl CallContext {
             new_task: None,
             last_event: None,
             traceparent: None,
+            lineage: None,
+            ceiling_micro_usd: None,
+            hold: None,
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | `error`, `denied` | failures and refusals, and the table of how they look on every binding |
 //! | `error_decode` | failures that others wrote, read back |
 //! | `call` | [`Call`], [`Reply`] and the central trait, [`Endpoint`] |
+//! | `hop`, `usage` | an admitted call: its record, what it holds, what it costs |
 //! | `task`, `message`, `event`, `push`, `request`, `card`, `security` | the messages of the protocol |
 //! | `kept` | a task that many share, kept as JSON once it has ended |
 //! | `validate`, `decode` | what a request must hold, and how mistakes are explained |
@@ -24,6 +25,7 @@ mod error;
 mod error_decode;
 mod event;
 pub mod field;
+mod hop;
 mod id;
 mod json;
 pub mod jsonrpc;
@@ -36,6 +38,7 @@ mod request;
 mod security;
 mod task;
 mod time;
+mod usage;
 mod validate;
 mod version;
 mod write;
@@ -47,6 +50,7 @@ pub use denied::{Denied, DeniedKind};
 pub use error::*;
 pub use error_decode::ErrorNumbers;
 pub use event::*;
+pub use hop::{Edge, Hold, HopId, Settled, Settling, Statement};
 pub use id::{ArtifactId, ContextId, MessageId, PushConfigId, TaskId};
 pub use json::{Json, JsonError, JsonObject, MAX_DEPTH};
 pub use kept::KeptTask;
@@ -57,6 +61,7 @@ pub use request::*;
 pub use security::*;
 pub use task::*;
 pub use time::{InvalidTimestamp, Timestamp};
+pub use usage::{Amount, CostSource, USAGE_EXTENSION, Usage};
 pub use validate::{
     DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, RequestLimits, check_input_modes, is_absolute_url, media_type_matches,
 };

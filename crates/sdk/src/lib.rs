@@ -67,7 +67,6 @@ mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod turn;
-mod usage;
 
 pub use agent::{Agent, Failure, IntoOutcome, Outcome, WhileRunning, agent_fn};
 pub use chancery_protocol as protocol;
@@ -75,6 +74,7 @@ pub use chancery_protocol::{
     AgentCard, AgentExtension, AgentSkill, Artifact, Call, CallContext, Content, Endpoint, Error, ErrorCode,
     Event, EventStream, Json, JsonObject, Message, Part, Principal, Role, Task, TaskId, TaskState, TaskView,
 };
+pub use chancery_protocol::{USAGE_EXTENSION, Usage};
 pub use chancery_store as store;
 #[cfg(feature = "client")]
 pub use client::*;
@@ -86,7 +86,6 @@ pub use server::*;
 pub use spec::{AgentSpec, is_agent_name};
 pub use tasks::Notifier;
 pub use turn::{ArtifactWriter, Turn, TurnOver};
-pub use usage::{USAGE_EXTENSION, Usage};
 
 /// The extension by which a card says that `Idempotency-Key` is honoured.
 pub const IDEMPOTENCY_EXTENSION: &str = "urn:chancery:ext:idempotency:v1";

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
 use crate::runtime::{Emit, Sink};
-use crate::usage::Usage;
+use chancery_protocol::Usage;
 
 /// One turn: a message, and everything needed to answer it.
 ///

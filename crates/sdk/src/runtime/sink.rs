@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
 use crate::turn::TurnOver;
-use crate::usage::{USAGE_EXTENSION, Usage};
+use chancery_protocol::{USAGE_EXTENSION, Usage};
 
 /// How far a turn may run ahead of the journal: so many events,
 pub(super) const FULL_BATCH: usize = 64;

@@ -19,7 +19,7 @@ use super::{Core, Live};
 use crate::agent::WhileRunning;
 use crate::tasks::{TurnEnd, admission, check_context, from_store, task_is_over};
 use crate::turn::{Facts, Turn};
-use crate::usage::USAGE_EXTENSION;
+use chancery_protocol::USAGE_EXTENSION;
 
 /// What became of a message.
 pub(super) enum Taken {

@@ -1,0 +1,156 @@
+//! A call that was let through: its record, and the handle that whoever serves it keeps until it is settled.
+//!
+//! Nothing here decides. The gates make a [`Hold`]; the runtime and the relay ask it what to write along with the
+//! events of the task, in the same transaction, and tell it what was committed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::denied::Denied;
+use crate::id::TaskId;
+use crate::task::TaskState;
+use crate::time::Timestamp;
+use crate::usage::{Amount, CostSource, Usage};
+
+/// Names one admitted call. A UUIDv7, so that later ones sort after earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HopId(Uuid);
+
+/// The record of one admitted call: who called whom, under which root, what was held for it and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Edge {
+    /// The call.
+    pub hop: HopId,
+    /// The call that all of this goes back to; itself if nobody was called before.
+    pub root: HopId,
+    /// The call on whose behalf this one was made.
+    pub parent: Option<HopId>,
+    /// How many calls lie between the root and this one, this one included.
+    pub depth: u16,
+    /// The W3C trace that it was seen in.
+    pub trace: Option<Arc<str>>,
+    /// What isolates.
+    pub realm: Arc<str>,
+    /// Who called.
+    pub caller: Arc<str>,
+    /// Which agent was called.
+    pub agent: Arc<str>,
+    /// For which of its skills, if that is known.
+    pub skill: Option<Arc<str>>,
+    /// Which member of a pool answered, if the agent is a pool.
+    pub peer: Option<Arc<str>>,
+    /// The task, once there is one.
+    pub task: Option<TaskId>,
+    /// When it was let through.
+    pub opened: Timestamp,
+    /// What was held for it.
+    pub reserved: Amount,
+    /// What came of it, once it is over or waits for its caller.
+    pub settled: Option<Settled>,
+}
+
+/// What came of an admitted call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settled {
+    /// When.
+    pub at: Timestamp,
+    /// What was charged.
+    pub charged: Amount,
+    /// Where the figures come from.
+    pub source: CostSource,
+    /// The state that the task was left in; none if there was no task.
+    pub state: Option<TaskState>,
+}
+
+/// What a caller is told when its call is settled: stands under the usage extension in the metadata of the last status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Statement {
+    /// What was consumed.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Where the figures come from.
+    pub cost_source: CostSource,
+    /// Millionths of a US dollar that the caller may still spend, if that is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_micro_usd: Option<u64>,
+    /// Tokens that the caller may still spend, if that is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_tokens: Option<u64>,
+}
+
+/// What is to be written with the batch that ends a turn.
+#[derive(Clone, Debug)]
+pub struct Settling {
+    /// For the journal.
+    pub edge: Box<Edge>,
+    /// For the caller.
+    pub statement: Statement,
+}
+
+/// What an admitted call holds: money, a place, a line of descent. Made by the gates, kept by whoever serves the call.
+///
+/// A batch that begins the task carries [`begin`](Self::begin), one that ends or parks it [`settle`](Self::settle), and
+/// [`settled`](Self::settled) is called when that batch has been committed; only then is anything booked. Dropped
+/// before, a hold lets go of what it holds.
+pub trait Hold: Send + Sync + fmt::Debug {
+    /// The call.
+    fn hop(&self) -> HopId;
+
+    /// What the agent passes on when it calls others for this call, so that they are known to be its doing.
+    fn lineage(&self) -> Option<&str>;
+
+    /// The call has a task, which is about to be committed.
+    fn begin(&self, task: &TaskId) -> Box<Edge>;
+
+    /// So much has been spent by now, or is about to be. If that is too much, the work must stop.
+    fn spend(&self, total: Usage) -> Result<(), Denied>;
+
+    /// The turn is about to be committed as ended, in this state. Asking changes nothing.
+    fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling;
+
+    /// That has been committed. More than once is as good as once.
+    fn settled(&self, edge: &Edge);
+}
+
+// === impl HopId ===
+
+impl HopId {
+    /// A fresh one.
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// From its bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    /// From its text.
+    pub fn parse(text: &str) -> Option<Self> {
+        Uuid::try_parse(text).ok().map(Self)
+    }
+}
+
+impl fmt::Display for HopId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+impl fmt::Debug for HopId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
