@@ -15,6 +15,13 @@ use crate::task::TaskState;
 use crate::time::Timestamp;
 use crate::usage::{Amount, CostSource, Usage};
 
+/// The header that says on whose behalf a call is made.
+pub const LINEAGE_HEADER: &str = "chancery-lineage";
+/// The extension under which the same stands in metadata, where headers cannot be set.
+pub const LINEAGE_EXTENSION: &str = "urn:chancery:ext:lineage:v1";
+/// The header that says what a call may cost at most, in US dollars.
+pub const BUDGET_HEADER: &str = "x-budget-usd";
+
 /// Names one admitted call. A UUIDv7, so that later ones sort after earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -90,6 +97,8 @@ pub struct Statement {
 pub struct Settling {
     /// For the journal.
     pub edge: Box<Edge>,
+    /// What stands there of the outcome.
+    pub settled: Settled,
     /// For the caller.
     pub statement: Statement,
 }
@@ -106,6 +115,9 @@ pub trait Hold: Send + Sync + fmt::Debug {
     /// What the agent passes on when it calls others for this call, so that they are known to be its doing.
     fn lineage(&self) -> Option<&str>;
 
+    /// The call is for a task that has consumed so much before. What is said of the task from now on includes that.
+    fn resume(&self, consumed: Usage);
+
     /// The call has a task, which is about to be committed.
     fn begin(&self, task: &TaskId) -> Box<Edge>;
 
@@ -116,7 +128,7 @@ pub trait Hold: Send + Sync + fmt::Debug {
     fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling;
 
     /// That has been committed. More than once is as good as once.
-    fn settled(&self, edge: &Edge);
+    fn settled(&self, settled: &Settled);
 }
 
 // === impl HopId ===

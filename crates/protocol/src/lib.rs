@@ -50,7 +50,9 @@ pub use denied::{Denied, DeniedKind};
 pub use error::*;
 pub use error_decode::ErrorNumbers;
 pub use event::*;
-pub use hop::{Edge, Hold, HopId, Settled, Settling, Statement};
+pub use hop::{
+    BUDGET_HEADER, Edge, Hold, HopId, LINEAGE_EXTENSION, LINEAGE_HEADER, Settled, Settling, Statement,
+};
 pub use id::{ArtifactId, ContextId, MessageId, PushConfigId, TaskId};
 pub use json::{Json, JsonError, JsonObject, MAX_DEPTH};
 pub use kept::KeptTask;
@@ -61,7 +63,7 @@ pub use request::*;
 pub use security::*;
 pub use task::*;
 pub use time::{InvalidTimestamp, Timestamp};
-pub use usage::{Amount, CostSource, USAGE_EXTENSION, Usage};
+pub use usage::{Amount, CostSource, USAGE_EXTENSION, Usage, parse_usd};
 pub use validate::{
     DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, RequestLimits, check_input_modes, is_absolute_url, media_type_matches,
 };

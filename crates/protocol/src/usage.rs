@@ -44,6 +44,20 @@ pub enum CostSource {
     Metered,
 }
 
+/// Reads an amount of US dollars, such as `0.05`, in millionths; what is finer than that is cut off. None if it is not
+/// one, or more than can be counted.
+pub fn parse_usd(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() && fraction.is_empty() || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let millionths = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
+    let fraction = millionths.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    whole.checked_mul(1_000_000)?.checked_add(fraction)
+}
+
 // === impl Usage ===
 
 impl Usage {
@@ -77,6 +91,34 @@ impl CostSource {
             Self::Declared => "declared",
             Self::Reported => "reported",
             Self::Metered => "metered",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_usd;
+
+    #[test]
+    fn dollars_are_read_without_floats() {
+        assert_eq!(parse_usd("0.05"), Some(50_000));
+        assert_eq!(parse_usd(" 12 "), Some(12_000_000));
+        assert_eq!(parse_usd(".5"), Some(500_000));
+        assert_eq!(parse_usd("0.1234567"), Some(123_456));
+        assert_eq!(parse_usd("18446744073709.551615"), Some(u64::MAX));
+        for wrong in [
+            "",
+            ".",
+            "-1",
+            "1e3",
+            "1,5",
+            "0x1",
+            "1.2.3",
+            "NaN",
+            "18446744073709.551616",
+            "99999999999999999999",
+        ] {
+            assert_eq!(parse_usd(wrong), None, "{wrong}");
         }
     }
 }

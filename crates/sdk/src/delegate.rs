@@ -1,11 +1,12 @@
 //! Asking another agent from inside a turn, so that stopping the one stops the other.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, GetTaskRequest, Message,
-    SendMessageConfiguration, SendMessageRequest, SendMessageResponse, StreamResponse,
+    BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, GetTaskRequest, Identity,
+    Message, Proof, SendMessageConfiguration, SendMessageRequest, SendMessageResponse, StreamResponse,
     SubscribeToTaskRequest, Task, TaskId, TaskView,
 };
 use tokio::time::timeout;
@@ -27,8 +28,16 @@ impl Turn {
         agent: &E,
         message: Message,
     ) -> Result<SendMessageResponse<Task>, Error> {
+        let own_agent = Identity {
+            proof: Proof::Application,
+            agent: Some(self.facts.agent.clone()),
+            ..Identity::default()
+        };
         let context = CallContext {
+            identity: Arc::new(own_agent),
             deadline: Some(self.deadline()),
+            lineage: self.lineage().map(str::to_owned),
+            traceparent: self.facts.traceparent.clone(),
             ..CallContext::new(self.principal().clone(), "".into())
         };
         let configuration = SendMessageConfiguration { return_immediately: true, ..Default::default() };

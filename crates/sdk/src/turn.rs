@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Json, JsonError, JsonObject, Message, Part, Principal,
-    SendMessageConfiguration, Task, TaskId, TaskState, media_type_matches,
+    Artifact, ArtifactId, ContextId, Denied, Hold, Json, JsonError, JsonObject, Message, Part, Principal,
+    SendMessageConfiguration, Task, TaskId, TaskState, Usage, media_type_matches,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
 use crate::runtime::{Emit, Sink};
-use chancery_protocol::Usage;
 
 /// One turn: a message, and everything needed to answer it.
 ///
@@ -39,6 +38,11 @@ pub(crate) struct Facts {
     pub(crate) state: Option<Json>,
     pub(crate) deadline: Instant,
     pub(crate) extensions: Vec<String>,
+    pub(crate) traceparent: Option<String>,
+    /// Whose turn it is.
+    pub(crate) agent: Arc<str>,
+    /// What the call was let through with.
+    pub(crate) hold: Option<Arc<dyn Hold>>,
 }
 
 /// The turn is over: its task was canceled, its deadline passed, or the journal refused more.
@@ -156,9 +160,29 @@ impl Turn {
     }
 
     /// Reports what was consumed. Reports add up over all turns of the task and stand in the metadata of each
-    /// turn's last status.
+    /// turn's last status. Where a budget is set that this passes, the turn is stopped; to ask before spending, there
+    /// is [`Turn::may_spend`].
     pub fn usage(&self, usage: Usage) {
-        self.sink.add_usage(usage);
+        let consumed = self.sink.add_usage(usage);
+        if let Some(hold) = &self.facts.hold {
+            // Whoever refuses it stops the turn, too.
+            let _ = hold.spend(consumed);
+        }
+    }
+
+    /// Asks whether so much more may be spent, and has it set aside. What is spent is still to be reported with
+    /// [`Turn::usage`]. Without a budget everything may be spent.
+    pub fn may_spend(&self, more: Usage) -> Result<(), Denied> {
+        let Some(hold) = &self.facts.hold else { return Ok(()) };
+        let mut total = self.sink.usage();
+        total.add(more);
+        hold.spend(total)
+    }
+
+    /// The proof that calls made by this turn are made on behalf of its own. [`Turn::call`] passes it on; whoever
+    /// calls other agents by another way sends it as the header `Chancery-Lineage`.
+    pub fn lineage(&self) -> Option<&str> {
+        self.facts.hold.as_deref()?.lineage()
     }
 
     /// Ends the turn with a question; the answer starts the next one.

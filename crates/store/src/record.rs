@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_protocol::{
-    Artifact, ContextId, Event, Json, KeptTask, Message, Part, Task, TaskArtifactUpdateEvent, TaskId,
-    TaskState, TaskStatusUpdateEvent, Timestamp, write_json,
+    Artifact, ContextId, Edge, Event, Json, JsonObject, KeptTask, Message, Part, Task,
+    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatusUpdateEvent, Timestamp, write_json,
 };
 use serde::Serialize;
 
@@ -36,6 +36,8 @@ pub struct Batch {
     pub admission: Option<Admission>,
     /// A push notification configuration to register, with its id. It gets every event of this batch.
     pub push: Option<Box<Registration>>,
+    /// The record of the admitted call that caused this, as it now stands.
+    pub edge: Option<Box<Edge>>,
 }
 
 /// One event, and what it does to the task.
@@ -177,6 +179,30 @@ impl Batch {
     /// About how many bytes it takes to keep the events.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The state that the task is left in and the metadata that says more; none if its status does not change.
+    pub fn outcome(&self) -> Option<(TaskState, Option<&JsonObject>)> {
+        self.changes.iter().rev().find_map(|change| match change {
+            Change::Created(task) => Some((task.status.state, task.metadata.as_ref())),
+            Change::Status(update, _) => Some((update.status.state, update.metadata.as_ref())),
+            Change::Artifact(_) => None,
+        })
+    }
+
+    /// Says more in the metadata of the last status.
+    pub fn annotate(&mut self, more: JsonObject) {
+        let metadata = self.changes.iter_mut().rev().find_map(|change| match change {
+            Change::Created(task) => Some(&mut task.metadata),
+            Change::Status(update, _) => Some(&mut update.metadata),
+            Change::Artifact(_) => None,
+        });
+        if let Some(metadata) = metadata {
+            *metadata = Some(match metadata.take() {
+                Some(known) => known.merged(&more),
+                None => more,
+            });
+        }
     }
 
     fn push(&mut self, change: Change) {

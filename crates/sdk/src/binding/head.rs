@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    CallContext, EXTENSIONS_HEADER, Error, ErrorCode, Principal, VERSION_HEADER, Version, parse_extensions,
+    BUDGET_HEADER, CallContext, Caller, EXTENSIONS_HEADER, Error, ErrorCode, LINEAGE_HEADER, VERSION_HEADER,
+    Version, parse_extensions, parse_usd,
 };
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, header};
 use percent_encoding::percent_decode_str;
 
 use crate::dialect::{Dialect, v0_3};
-use crate::server::{Body, Versions};
+use crate::server::{Body, Versions, Visit};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -24,12 +25,14 @@ const MAX_EXTENSIONS: usize = 64;
 /// its method or path, if it has any that is known.
 pub(crate) fn context(
     head: &Parts,
-    principal: Principal,
+    caller: Caller,
     agent: &Arc<str>,
     versions: &Versions,
     looks: Option<Version>,
 ) -> Result<CallContext, Error> {
-    let mut context = CallContext::new(principal, agent.clone());
+    let mut context = CallContext::new(caller.principal, agent.clone());
+    context.identity = caller.identity;
+    context.source = Visit::of(head).and_then(Visit::source);
     let mut version = None;
     // One walk over the few headers that there are costs less than a look-up for each that there might be.
     for (name, value) in &head.headers {
@@ -41,6 +44,8 @@ pub(crate) fn context(
             IDEMPOTENCY_KEY => context.idempotency_key = Some(text(name, value)?.to_owned()),
             LAST_EVENT_ID => context.last_event = last_event(text(name, value)?)?,
             TRACEPARENT => context.traceparent = Some(text(name, value)?.to_owned()),
+            LINEAGE_HEADER => context.lineage = Some(text(name, value)?.to_owned()),
+            BUDGET_HEADER => context.ceiling_micro_usd = Some(ceiling(text(name, value)?)?),
             _ => {}
         }
     }
@@ -70,6 +75,11 @@ fn last_event(text: &str) -> Result<Option<u64>, Error> {
     text.parse()
         .map(Some)
         .map_err(|_| Error::invalid_field("Last-Event-ID", "must be the number of an event"))
+}
+
+fn ceiling(text: &str) -> Result<u64, Error> {
+    parse_usd(text)
+        .ok_or_else(|| Error::invalid_field("X-Budget-USD", "must be an amount in US dollars, such as 0.25"))
 }
 
 fn text<'a>(name: &HeaderName, value: &'a HeaderValue) -> Result<&'a str, Error> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use chancery_protocol::{EXTENSIONS_HEADER, Operation, VERSION_HEADER, Version};
+use chancery_protocol::{EXTENSIONS_HEADER, LINEAGE_HEADER, Operation, VERSION_HEADER, Version};
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
@@ -83,6 +83,7 @@ pub(crate) struct Terms {
     pub(crate) idempotency_key: Option<String>,
     pub(crate) last_event: Option<u64>,
     pub(crate) traceparent: Option<String>,
+    pub(crate) lineage: Option<String>,
     /// When it is no longer waited for.
     pub(crate) until: Option<Instant>,
     /// Conditions on the card.
@@ -209,6 +210,9 @@ impl Transport {
         }
         if let Some(trace) = &terms.traceparent {
             headers.insert(TRACEPARENT, value("the traceparent", trace)?);
+        }
+        if let Some(lineage) = &terms.lineage {
+            headers.insert(HeaderName::from_static(LINEAGE_HEADER), value("the lineage", lineage)?);
         }
         headers.extend(terms.conditions.iter().cloned());
         Ok(())

@@ -90,6 +90,7 @@ impl Options {
             idempotency_key: context.idempotency_key,
             last_event: context.last_event,
             traceparent: context.traceparent,
+            lineage: context.lineage,
             until: None,
             conditions: Vec::new(),
         };

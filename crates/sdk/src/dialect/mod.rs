@@ -83,7 +83,11 @@ impl Dialect {
     }
 
     /// Has a call answered. Older versions know answers that the newest needs two calls for.
-    pub(crate) async fn answer(self, endpoint: &impl DynEndpoint, call: Call) -> Result<Reply, Error> {
+    pub(crate) async fn answer(
+        self,
+        endpoint: &(impl DynEndpoint + ?Sized),
+        call: Call,
+    ) -> Result<Reply, Error> {
         match self {
             Self::V1_0 => endpoint.call(call).await,
             Self::V0_3(_) => v0_3::answer(endpoint, call).await,

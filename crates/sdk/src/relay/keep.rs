@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use chancery_protocol::{
-    CancelTaskRequest, ContextId, Error, KeptTask, Message, Request, Task, TaskId, TaskState, TaskStatus,
-    TaskStatusUpdateEvent,
+    CancelTaskRequest, ContextId, Error, Hold, KeptTask, Message, Request, Task, TaskId, TaskState,
+    TaskStatus, TaskStatusUpdateEvent,
 };
 use chancery_store::{Admission, Appended, Batch, Registration, Scope, StoreError};
 
@@ -20,6 +20,8 @@ use crate::tasks::from_store;
 pub(super) struct Beginning {
     pub(super) push: Option<Box<Registration>>,
     pub(super) admission: Option<Admission>,
+    /// What the call was let through with.
+    pub(super) hold: Option<Arc<dyn Hold>>,
 }
 
 /// A task that has been written.
@@ -103,7 +105,8 @@ impl Core {
             registration.config.task_id = Some(id.clone());
             registration
         });
-        let trouble = match self.tasks.append(scope, id, batch).await {
+        let hold = beginning.hold;
+        let trouble = match self.tasks.append_held(scope, id, batch, hold.clone()).await {
             Ok(appended) => return Ok(Kept::New(appended)),
             Err(StoreError::Exists { id } | StoreError::Duplicate { task: id }) => {
                 return Ok(Kept::Known(id));
@@ -116,7 +119,7 @@ impl Core {
             StoreError::TaskFull { .. } => {
                 let mut failed = Batch::default();
                 failed.create(self.failed(id, context_id.as_ref(), Ending::TooLarge));
-                let appended = self.tasks.append(scope, id, failed).await.map_err(from_store)?;
+                let appended = self.tasks.append_held(scope, id, failed, hold).await.map_err(from_store)?;
                 Ok(Kept::New(appended))
             }
             StoreError::Transition { .. } => Err(self.refuse(id, "its new task begins as none can")),

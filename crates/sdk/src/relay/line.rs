@@ -77,6 +77,12 @@ impl Live {
         }
     }
 
+    /// Has whoever follows the task stop: it is over here.
+    pub(super) fn stop_following(&self) {
+        let follower = self.work.lock().follower.take();
+        follower.iter().for_each(CancellationToken::cancel);
+    }
+
     /// Has the next question end a stream.
     pub(super) fn end_with_question(&self, end: Arc<TurnEnd>) {
         let mut line = self.work.lock();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    Call, CancelTaskRequest, Error, ErrorCode, EventStream, GetTaskRequest, KeptTask, Request,
-    SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatusUpdateEvent, TaskView,
+    Call, CancelTaskRequest, Error, ErrorCode, EventStream, GetTaskRequest, KeptTask, Message, Request,
+    SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
 };
 use chancery_store::{Batch, Scope};
 
@@ -123,6 +123,25 @@ impl Core {
             Err(failed) => return Err(self.given_up(&live, failed).await),
         };
         Ok(TaskView::whole(task))
+    }
+
+    /// Ends a task here, whatever its agent does about it.
+    pub(super) async fn stop_task(&self, scope: &Scope, id: &TaskId, why: &str) -> Result<bool, Error> {
+        let known = self.tasks.snapshot(scope, id).await?.task;
+        if known.is_over() {
+            return Ok(false);
+        }
+        let context_id = known.value()?.context_id.clone().unwrap_or_else(|| "".into());
+        drop(known);
+        self.call_off(id.clone(), &Options::default());
+        let said = Message::agent(why).in_task(id.clone()).in_context(context_id.clone());
+        let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Failed, Some(said));
+        let mut batch = Batch::default();
+        batch.status(TaskStatusUpdateEvent { task_id: id.clone(), context_id, status, metadata: None }, None);
+        let live = self.tasks.live.enter(scope, id);
+        let ended = self.commit(&live, batch).await?;
+        live.stop_following();
+        Ok(ended.state() == TaskState::Failed)
     }
 
     /// Writes what the agent answered to a cancel.

@@ -41,10 +41,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream, GetTaskRequest,
+    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream, GetTaskRequest, Hold,
     ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
-    PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskPage,
-    TaskPushNotificationConfig, TaskView,
+    Principal, PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse,
+    SubscribeToTaskRequest, TaskId, TaskPage, TaskPushNotificationConfig, TaskView,
 };
 use chancery_store::{Scope, Store};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -183,6 +183,20 @@ impl RelayEndpoint {
         self.core.recover().await
     }
 
+    /// Ends a task as FAILED, for a reason that its caller may read, and tells the agent that nobody wants it any more.
+    /// Says whether there was anything to end.
+    pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
+        let (core, scope, id) = (self.core.clone(), self.core.tasks.scope(principal), task_id.clone());
+        let why = why.to_owned();
+        Unstoppable::new(async move { core.stop_task(&scope, &id, &why).await }).await
+    }
+
+    /// Takes over what a call of an earlier process holds for a task of this agent.
+    #[cfg(feature = "server")]
+    pub(crate) fn restore_hold(&self, principal: &Principal, task: &TaskId, hold: &Arc<dyn Hold>) {
+        self.core.tasks.holds.put(&self.core.tasks.scope(principal), task, hold, true);
+    }
+
     /// How many tasks are followed.
     pub fn followed(&self) -> usize {
         self.core.tasks.live.count(Line::is_followed)
@@ -265,8 +279,10 @@ impl Core {
     }
 }
 
-/// What goes along with the calls that are made for a caller: its trace and extensions, nothing that proves who it is.
-fn options_for(context: CallContext) -> Options {
+/// What goes along with the calls that are made for a caller: its trace and extensions, and what it was let through
+/// with; nothing that proves who it is.
+fn options_for(mut context: CallContext) -> Options {
+    context.lineage = context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
     let mut options = Options::of(context);
     options.terms.last_event = None;
     options.terms.idempotency_key = None;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Call, Error, KeptTask, Message, Request, SendMessageRequest, SendMessageResponse, TaskId, TaskView,
+    Call, Error, Hold, KeptTask, Message, Request, SendMessageRequest, SendMessageResponse, TaskId, TaskView,
+    USAGE_EXTENSION,
 };
 use chancery_store::{Batch, Registration, Scope};
 use sha2::{Digest, Sha256};
@@ -34,6 +35,13 @@ pub(super) enum Taken {
     Goes(Box<Outgoing>),
     /// It has been sent before; this is its task.
     Repeats(Scope, TaskId),
+}
+
+/// What is held for a message of which the agent may yet want to hear nothing.
+pub(super) struct HeldWhileSent<'a> {
+    core: &'a Core,
+    live: Arc<Live>,
+    hold: Option<Arc<dyn Hold>>,
 }
 
 impl Core {
@@ -113,15 +121,21 @@ impl Core {
         let continues = request.message.task_id.clone();
         if let Some(id) = &continues {
             let known = self.tasks.snapshot(&scope, id).await?.task;
-            check_context(&request.message, &*known.value()?)?;
+            let task = known.value()?;
+            check_context(&request.message, &task)?;
+            let consumed = task.metadata.as_ref().and_then(|said| said.entry(USAGE_EXTENSION).ok().flatten());
+            if let (Some(hold), Some(consumed)) = (&context.hold, consumed) {
+                hold.resume(consumed);
+            }
             if known.is_over() {
                 return Err(task_is_over(id));
             }
         }
         let key = context.idempotency_key.as_ref().map(|key| key_there(&scope, key));
+        let hold = context.hold.clone();
         let mut options = options_for(context);
         options.terms.idempotency_key = key;
-        let beginning = Beginning { push, admission };
+        let beginning = Beginning { push, admission, hold };
         Ok(Taken::Goes(Box::new(Outgoing { scope, request, options, beginning, continues })))
     }
 
@@ -181,6 +195,7 @@ impl Core {
         let Outgoing { scope, request, options, beginning, .. } = outgoing;
         let (live, pen) = self.claim(&scope, id).await?;
         let said = request.message.clone();
+        let held = self.hold_for(&live, beginning.hold);
         let answer = self.client.ask(Request::SendMessage(request), options.clone()).await;
         let kept = match answer {
             Ok(SendMessageResponse::Task(task)) => {
@@ -194,6 +209,10 @@ impl Core {
             }
             Err(failed) => Err(self.given_up(&live, failed).await),
         };
+        match &kept {
+            Ok(_) => held.keep(),
+            Err(_) => drop(held),
+        }
         self.leave(live, pen, options).await;
         kept.map(SendMessageResponse::Task)
     }
@@ -209,12 +228,35 @@ impl Core {
         Ok((live, pen))
     }
 
+    /// Keeps what a message holds for the task that it is for, if what comes of it does.
+    pub(super) fn hold_for(&self, live: &Arc<Live>, hold: Option<Arc<dyn Hold>>) -> HeldWhileSent<'_> {
+        if let Some(hold) = &hold {
+            self.tasks.holds.put(live.scope(), live.task_id(), hold, false);
+        }
+        HeldWhileSent { core: self, live: live.clone(), hold }
+    }
+
     /// Registers a receiver that came with a message for a task that exists.
     pub(super) async fn register(&self, scope: &Scope, id: &TaskId, push: Option<Box<Registration>>) {
         let Some(mut registration) = push else { return };
         registration.config.task_id = Some(id.clone());
         if let Err(error) = self.tasks.store.put_push_config(scope, id, *registration).await {
             tracing::warn!(task.id = %id, %error, "a receiver of task {id} was not registered");
+        }
+    }
+}
+
+impl HeldWhileSent<'_> {
+    /// The message has been taken.
+    pub(super) fn keep(mut self) {
+        self.hold = None;
+    }
+}
+
+impl Drop for HeldWhileSent<'_> {
+    fn drop(&mut self) {
+        if let Some(hold) = &self.hold {
+            self.core.tasks.holds.forget(self.live.scope(), self.live.task_id(), hold);
         }
     }
 }

@@ -101,6 +101,7 @@ impl Core {
         let (live, pen) = self.claim(&scope, id).await?;
         let mut said = Some(request.message.clone());
         let before = self.tasks.snapshot(&scope, id).await?.task.value()?.status.clone();
+        let held = self.hold_for(&live, beginning.hold.clone());
         let opened = self.client.feed(Request::SendStreamingMessage(request), options.clone()).await;
         let taken = match opened {
             Ok(events) => self.take_first((&live, &pen), events, &before, &mut said, beginning).await,
@@ -109,10 +110,12 @@ impl Core {
         let events = match taken {
             Ok(events) => events,
             Err(error) => {
+                drop(held);
                 self.leave(live, pen, options).await;
                 return Err(error);
             }
         };
+        held.keep();
         let snapshot = self.tasks.snapshot(&scope, id).await?;
         let state = snapshot.task.state();
         live.catch_up(snapshot.number, state.is_terminal());

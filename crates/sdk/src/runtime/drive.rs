@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use chancery_protocol::{BoxFuture, Error, ErrorCode, KeptTask, Message, TaskState};
+use chancery_protocol::{BoxFuture, Error, ErrorCode, Hold, KeptTask, Message, TaskState};
 use chancery_store::{Appended, Batch, Scope, StoreError};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
@@ -37,6 +37,8 @@ pub(super) struct Drive {
     pub(super) live: Option<Arc<Live>>,
     /// Whether there is anything of the task in the journal.
     pub(super) committed: bool,
+    /// What the call holds, until that goes into the journal with the first batch.
+    pub(super) hold: Option<Arc<dyn Hold>>,
     /// Told when the task comes to exist, if somebody waits for that.
     pub(super) opened: Option<oneshot::Sender<Arc<Live>>>,
     /// Whether what the sink holds at first is committed before the agent is polled.
@@ -186,6 +188,7 @@ impl Drive {
         }
         let appended = self.append(batch).await?;
         self.committed = true;
+        self.hold = None;
         let state = appended.task.state();
         self.tell_opened();
         if last {
@@ -202,7 +205,7 @@ impl Drive {
         let (tasks, id) = (&self.core.tasks, self.sink.task_id());
         match self.committed {
             true => tasks.append_promised(&self.scope, id, batch).await,
-            false => tasks.append(&self.scope, id, batch).await,
+            false => tasks.append_held(&self.scope, id, batch, self.hold.clone()).await,
         }
     }
 

@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, EventStream,
-    GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
-    ListTaskPushNotificationConfigsResponse, ListTasksRequest, Principal, PushNotificationConfigRequest,
-    SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId, TaskPage,
-    TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
+    GetExtendedAgentCardRequest, GetTaskRequest, Hold, ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse, ListTasksRequest, Message, Principal,
+    PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId,
+    TaskPage, TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
 };
 use chancery_store::{Batch, Scope, Store, StoreError};
 
@@ -74,6 +74,25 @@ impl Runtime {
         Unstoppable::new(self.0.clone().resume(principal.clone(), task_id.clone())).await
     }
 
+    /// Ends a task as FAILED, for a reason that its caller may read, and stops whoever works on it. Says whether there
+    /// was anything to end.
+    pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
+        let (core, scope, id) = (self.0.clone(), self.0.tasks.scope(principal), task_id.clone());
+        let said = Message::agent(why);
+        let ended = Unstoppable::new(core.end_from_outside(scope, id, TaskState::Failed, Some(said))).await;
+        match ended {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes over what a call of an earlier process holds for a task of this agent.
+    #[cfg(feature = "server")]
+    pub(crate) fn restore_hold(&self, principal: &Principal, task: &TaskId, hold: &Arc<dyn Hold>) {
+        self.0.tasks.holds.put(&self.0.tasks.scope(principal), task, hold, true);
+    }
+
     /// How many turns are running, not counting those that have not waited for anything yet.
     pub fn running_turns(&self) -> usize {
         self.0.tasks.live.count(|work| work.running.is_some())
@@ -123,7 +142,7 @@ impl Endpoint for Runtime {
         self.0.check(&call.context)?;
         let (core, scope) = (self.0.clone(), self.0.scope(&call.context));
         // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
-        Unstoppable::new(core.cancel(scope, call.request.id)).await
+        Unstoppable::new(core.end_from_outside(scope, call.request.id, TaskState::Canceled, None)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
@@ -204,15 +223,23 @@ impl Core {
             .about("capability", "streaming"))
     }
 
-    /// Ends a task as canceled, then stops whoever works on it. The status is committed here and not by the
-    /// turn, so that a turn which never yields cannot hold it up.
-    async fn cancel(self: Arc<Self>, scope: Scope, id: TaskId) -> Result<TaskView, Error> {
+    /// Ends a task in the name of somebody else than its turn, then stops whoever works on it. The status is committed
+    /// here and not by the turn, so that a turn which never yields cannot hold it up.
+    async fn end_from_outside(
+        self: Arc<Self>,
+        scope: Scope,
+        id: TaskId,
+        state: TaskState,
+        said: Option<Message>,
+    ) -> Result<TaskView, Error> {
         let (scope, id) = (&scope, &id);
         let snapshot = self.tasks.snapshot(scope, id).await?;
+        let context_id = snapshot.task.value()?.context_id.clone().unwrap_or_else(|| "".into());
+        let said = said.map(|said| said.in_task(id.clone()).in_context(context_id.clone()));
         let status = TaskStatusUpdateEvent {
             task_id: id.clone(),
-            context_id: snapshot.task.value()?.context_id.clone().unwrap_or_else(|| "".into()),
-            status: TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Canceled, None),
+            context_id,
+            status: TaskStatus::at(self.tasks.store.clock().millis(), state, said),
             metadata: None,
         };
         let mut batch = Batch::default();
@@ -228,7 +255,7 @@ impl Core {
                 }
                 Ok(TaskView::whole(appended.task))
             }
-            Err(StoreError::Transition { from: TaskState::Canceled, .. }) => {
+            Err(StoreError::Transition { from: TaskState::Canceled, .. }) if state == TaskState::Canceled => {
                 Ok(TaskView::whole(self.tasks.snapshot(scope, id).await?.task))
             }
             Err(StoreError::Transition { from, .. }) => {

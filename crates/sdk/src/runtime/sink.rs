@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use chancery_protocol::{
     Artifact, ArtifactId, ContextId, Json, JsonObject, Message, Task, TaskArtifactUpdateEvent, TaskId,
-    TaskState, TaskStatus, TaskStatusUpdateEvent,
+    TaskState, TaskStatus, TaskStatusUpdateEvent, USAGE_EXTENSION, Usage,
 };
 use chancery_store::{Batch, Clock, Registration};
 use parking_lot::Mutex;
@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
 use crate::turn::TurnOver;
-use chancery_protocol::{USAGE_EXTENSION, Usage};
 
 /// How far a turn may run ahead of the journal: so many events,
 pub(super) const FULL_BATCH: usize = 64;
@@ -139,8 +138,17 @@ impl Sink {
         self.inner.lock().batch.state = Some(state);
     }
 
-    pub(crate) fn add_usage(&self, usage: Usage) {
-        self.inner.lock().usage.get_or_insert_default().add(usage);
+    /// Adds to what was consumed, and gives the whole.
+    pub(crate) fn add_usage(&self, usage: Usage) -> Usage {
+        let mut inner = self.inner.lock();
+        let consumed = inner.usage.get_or_insert_default();
+        consumed.add(usage);
+        *consumed
+    }
+
+    /// What has been consumed by now.
+    pub(crate) fn usage(&self) -> Usage {
+        self.inner.lock().usage.unwrap_or_default()
     }
 
     pub(crate) fn status(&self, state: TaskState, message: Option<Message>) -> Emit<'_> {

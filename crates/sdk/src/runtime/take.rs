@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use chancery_protocol::{
     Call, CallContext, ContextId, Error, ErrorCode, Event, Json, JsonObject, KeptTask, Message, Principal,
     Role, SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus,
-    TaskStatusUpdateEvent, check_input_modes,
+    TaskStatusUpdateEvent, USAGE_EXTENSION, check_input_modes,
 };
 use chancery_store::{Admission, Batch, Scope, StoreError};
 use tokio::sync::oneshot;
@@ -19,7 +19,6 @@ use super::{Core, Live};
 use crate::agent::WhileRunning;
 use crate::tasks::{TurnEnd, admission, check_context, from_store, task_is_over};
 use crate::turn::{Facts, Turn};
-use chancery_protocol::USAGE_EXTENSION;
 
 /// What became of a message.
 pub(super) enum Taken {
@@ -143,7 +142,7 @@ impl Core {
             debug_assert!(is_first, "nobody knows of a task that has just been made up");
             let mut batch = sink.take_batch(None);
             batch.admission = admission;
-            match self.tasks.append(scope, sink.task_id(), batch).await {
+            match self.tasks.append_held(scope, sink.task_id(), batch, context.hold.clone()).await {
                 Ok(appended) => entered.publish(&appended.events, false),
                 Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
                 Err(error) => return Err(from_store(error)),
@@ -255,6 +254,9 @@ impl Core {
             && let Ok(Some(consumed)) = metadata.entry(USAGE_EXTENSION)
         {
             sink.add_usage(consumed);
+            if let Some(hold) = &context.hold {
+                hold.resume(consumed);
+            }
         }
         let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Working, None);
         let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
@@ -268,7 +270,7 @@ impl Core {
             None => None,
         };
         batch.status(update, is_new.then(|| message.clone()));
-        let appended = self.tasks.append(scope, &task_id, batch).await?;
+        let appended = self.tasks.append_held(scope, &task_id, batch, context.hold.clone()).await?;
         let referenced = self.referenced(scope, &message).await;
         let facts = self.facts(configuration, metadata, context, referenced, Some((task, before.state)));
         Ok((message, facts, appended.events))
@@ -305,6 +307,9 @@ impl Core {
             state,
             deadline: context.deadline.map_or(limit, |deadline| deadline.min(limit)),
             extensions: context.extensions,
+            traceparent: context.traceparent,
+            agent: self.spec.name.clone(),
+            hold: context.hold,
         })
     }
 
@@ -318,6 +323,7 @@ impl Core {
     ) -> Drive {
         let sink = Arc::new(sink);
         let deadline = facts.deadline;
+        let hold = if live.is_none() { facts.hold.clone() } else { None };
         let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
         Drive {
             core: self,
@@ -327,6 +333,7 @@ impl Core {
             deadline,
             end: None,
             committed: live.is_some(),
+            hold,
             live,
             opened: None,
             shows_beginning: false,

@@ -55,6 +55,11 @@ impl Server {
         self.recovered
     }
 
+    /// What it serves. Take it before [`run`](Self::run) to stop tasks from outside.
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
     /// The runtime of an agent that it serves, by the agent's name. Take it before [`run`](Self::run) to
     /// [`resume`](Runtime::resume) tasks once their callers have authenticated elsewhere.
     pub fn runtime(&self, agent: &str) -> Option<Runtime> {
@@ -103,7 +108,11 @@ impl Server {
         graceful: &GracefulShutdown,
         stopping: &CancellationToken,
     ) {
-        let (http, service, watcher) = (http.clone(), self.service.clone(), graceful.watcher());
+        let service = match stream.peer_addr() {
+            Ok(peer) => self.service.for_connection(peer.ip()),
+            Err(_) => self.service.clone(),
+        };
+        let (http, watcher) = (http.clone(), graceful.watcher());
         // A connection that has said nothing yet has nothing to finish.
         let stopping = stopping.clone();
         #[cfg(feature = "tls")]

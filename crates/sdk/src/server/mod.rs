@@ -8,6 +8,7 @@ mod axum;
 mod body;
 mod card;
 mod grpc;
+mod guard;
 mod hygiene;
 mod limits;
 mod listener;
@@ -22,7 +23,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{AgentCard, Error, Principal, SecurityRequirement, SecurityScheme, Version};
+use chancery_protocol::{
+    AgentCard, Caller, DynEndpoint, Error, SecurityRequirement, SecurityScheme, Version,
+};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -42,6 +45,8 @@ use service::{Authenticate, Mount, Served, Site, StreamSlots};
 
 pub use body::Body;
 pub use card::WELL_KNOWN_CARD;
+pub(crate) use guard::Visit;
+pub use guard::{Guard, Rate, Restored};
 pub use limits::ServerLimits;
 pub use listener::Server;
 pub use service::Service;
@@ -65,6 +70,7 @@ pub struct ServerBuilder {
     store: Option<Arc<Store>>,
     public_url: Option<String>,
     authenticate: Option<Authenticate>,
+    guard: Option<Arc<dyn Guard>>,
     allow_anonymous: bool,
     anonymous_extended_card: bool,
     security: BTreeMap<String, SecurityScheme>,
@@ -117,6 +123,7 @@ impl Server {
             store: None,
             public_url: None,
             authenticate: None,
+            guard: None,
             allow_anonymous: false,
             anonymous_extended_card: false,
             security: BTreeMap::new(),
@@ -186,11 +193,18 @@ impl ServerBuilder {
     /// Decides who is calling. Without this everyone is the same anonymous caller, and only callers on this
     /// machine are let in unless [`allow_anonymous`](Self::allow_anonymous) says otherwise.
     #[must_use]
-    pub fn authenticate(
+    pub fn authenticate<C: Into<Caller>>(
         mut self,
-        decide: impl Fn(&Parts) -> Result<Principal, Error> + Send + Sync + 'static,
+        decide: impl Fn(&Parts) -> Result<C, Error> + Send + Sync + 'static,
     ) -> Self {
-        self.authenticate = Some(Arc::new(decide));
+        self.authenticate = Some(Arc::new(move |head| decide(head).map(Into::into)));
+        self
+    }
+
+    /// Has somebody decide which calls reach the agents, and how often may be asked.
+    #[must_use]
+    pub fn guard(mut self, guard: Arc<dyn Guard>) -> Self {
+        self.guard = Some(guard);
         self
     }
 
@@ -353,6 +367,7 @@ impl ServerBuilder {
         let site = Site {
             mounts,
             authenticate: self.authenticate,
+            guard: self.guard,
             limits: self.limits,
             versions: self.versions,
             old_form: self.old_form,
@@ -389,18 +404,28 @@ impl ServerBuilder {
         let bare = self.jsonrpc_path.trim_end_matches('/');
         let extensions = card.capabilities.extensions.iter().map(|extension| extension.uri.clone()).collect();
         let notifier = deliverer.map(|deliverer| Arc::new(deliverer.clone()) as Arc<dyn Notifier>);
+        let cards = Cards::new(&card, &self.versions)?;
+        let served = match offered {
+            Offered::Agent(spec) => {
+                let spec = AgentSpec::clone(spec);
+                Served::Agent(Runtime::with_notifier(spec, card, store.clone(), notifier))
+            }
+            Offered::Relay(relay) => Served::Relay(relay.start(store.clone(), notifier)),
+        };
+        let guarded = self.guard.as_ref().map(|guard| {
+            let endpoint: Arc<dyn DynEndpoint> = match &served {
+                Served::Agent(runtime) => Arc::new(runtime.clone()),
+                Served::Relay(relay) => Arc::new(relay.clone()),
+            };
+            guard.protect(offered.name(), endpoint)
+        });
         Ok(Mount {
             path: path.to_owned(),
             name: offered.name().clone(),
             tenant_is_realm: self.tenant_is_realm,
-            cards: Cards::new(&card, &self.versions)?,
-            served: match offered {
-                Offered::Agent(spec) => {
-                    let spec = AgentSpec::clone(spec);
-                    Served::Agent(Runtime::with_notifier(spec, card, store.clone(), notifier))
-                }
-                Offered::Relay(relay) => Served::Relay(relay.start(store.clone(), notifier)),
-            },
+            cards,
+            served,
+            guarded,
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
             extensions,
         })

@@ -1,6 +1,7 @@
 //! From a request to a response: which agent, which binding, who is calling.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, DynEndpoint, Error, ErrorCode, NoRoute, Operation, Principal, Reply,
-    Request, Version,
+    BoxFuture, Call, CallContext, Caller, DynEndpoint, Error, ErrorCode, NoRoute, Operation, Principal,
+    Reply, Request, TaskId, Version,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body, Unread};
 use super::card::{Cards, is_card};
+use super::guard::{Guard, Restored, Visit};
 use super::hygiene;
 use super::limits::ServerLimits;
 use super::versions::Versions;
@@ -28,16 +30,21 @@ use crate::relay::RelayEndpoint;
 use crate::runtime::{Runtime, contained};
 
 /// Decides who is calling, from the head of a request.
-pub(super) type Authenticate = Arc<dyn Fn(&Parts) -> Result<Principal, Error> + Send + Sync>;
+pub(super) type Authenticate = Arc<dyn Fn(&Parts) -> Result<Caller, Error> + Send + Sync>;
 
 /// A whole site as one `tower` service, for hyper, axum or anything else that takes one.
 #[derive(Clone)]
-pub struct Service(Arc<Site>);
+pub struct Service {
+    site: Arc<Site>,
+    /// Where the requests come from, if they all come over one connection.
+    source: Option<IpAddr>,
+}
 
 pub(crate) struct Site {
     /// The longest path first.
     pub(crate) mounts: Vec<Mount>,
     pub(super) authenticate: Option<Authenticate>,
+    pub(super) guard: Option<Arc<dyn Guard>>,
     pub(crate) limits: ServerLimits,
     pub(crate) versions: Versions,
     /// How HTTP+JSON of v0.3 is written.
@@ -58,6 +65,8 @@ pub(crate) struct Mount {
     pub(crate) name: Arc<str>,
     pub(crate) tenant_is_realm: bool,
     pub(crate) served: Served,
+    /// What stands in front of it.
+    pub(crate) guarded: Option<Arc<dyn DynEndpoint>>,
     pub(crate) cards: Cards,
     /// Where JSON-RPC is posted to, below the path; without a trailing slash.
     pub(crate) jsonrpc_paths: Vec<String>,
@@ -88,13 +97,36 @@ pub(crate) struct StreamSlot {
 
 impl Service {
     pub(crate) fn new(site: Site) -> Self {
-        Self(Arc::new(site))
+        Self { site: Arc::new(site), source: None }
+    }
+
+    /// The same for one connection.
+    pub(crate) fn for_connection(&self, source: IpAddr) -> Self {
+        Self { site: self.site.clone(), source: Some(source) }
+    }
+
+    /// Ends a task of an agent of the site as FAILED, for a reason that its caller may read, and stops the work on it,
+    /// here or elsewhere. Says whether there was anything to end.
+    pub async fn stop_task(
+        &self,
+        agent: &str,
+        principal: &Principal,
+        task: &TaskId,
+        why: &str,
+    ) -> Result<bool, Error> {
+        let Some(mount) = self.site.mounts.iter().find(|mount| &*mount.name == agent) else {
+            return Ok(false);
+        };
+        match &mount.served {
+            Served::Agent(runtime) => runtime.stop(principal, task, why).await,
+            Served::Relay(relay) => relay.stop(principal, task, why).await,
+        }
     }
 
     /// The runtime of an agent of the site, by the agent's name: what
     /// [`resume`](Runtime::resume) is called on. An agent that is elsewhere has none here.
     pub fn runtime(&self, agent: &str) -> Option<Runtime> {
-        let mount = self.0.mounts.iter().find(|mount| &*mount.name == agent)?;
+        let mount = self.site.mounts.iter().find(|mount| &*mount.name == agent)?;
         match &mount.served {
             Served::Agent(runtime) => Some(runtime.clone()),
             Served::Relay(_) => None,
@@ -106,7 +138,14 @@ impl Service {
     /// were ended. A [`Server`](super::Server) has done this by the time it listens.
     pub async fn recover(&self) -> Result<usize, Error> {
         let mut ended = 0;
-        for mount in &self.0.mounts {
+        for mount in &self.site.mounts {
+            let restored = self.site.guard.as_ref().map(|guard| guard.restored(&mount.name));
+            for Restored { principal, task, hold } in restored.into_iter().flatten() {
+                match &mount.served {
+                    Served::Agent(runtime) => runtime.restore_hold(&principal, &task, &hold),
+                    Served::Relay(relay) => relay.restore_hold(&principal, &task, &hold),
+                }
+            }
             let of_agent = match &mount.served {
                 Served::Agent(runtime) => runtime.recover().await?,
                 Served::Relay(relay) => {
@@ -130,16 +169,16 @@ impl Service {
     }
 
     pub(crate) fn deliverer(&self) -> Option<&Deliverer> {
-        self.0.deliverer.as_ref()
+        self.site.deliverer.as_ref()
     }
 
     pub(crate) fn limits(&self) -> &ServerLimits {
-        &self.0.limits
+        &self.site.limits
     }
 
     /// Says to those who ask that it is about to go.
     pub(crate) fn stop(&self) {
-        self.0.stopping.cancel();
+        self.site.stopping.cancel();
     }
 }
 
@@ -156,15 +195,20 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let site = self.0.clone();
+        let (site, source) = (self.site.clone(), self.source);
         let (head, body) = request.into_parts();
-        Box::pin(async move { Ok(site.respond(head, body).await) })
+        Box::pin(async move {
+            Ok(match &site.guard {
+                None => site.respond(head, body).await,
+                Some(guard) => site.respond_guarded(&**guard, source, head, body).await,
+            })
+        })
     }
 }
 
 impl std::fmt::Debug for Service {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let paths: Vec<_> = self.0.mounts.iter().map(|mount| mount.path.as_str()).collect();
+        let paths: Vec<_> = self.site.mounts.iter().map(|mount| mount.path.as_str()).collect();
         f.debug_struct("Service").field("mounts", &paths).finish_non_exhaustive()
     }
 }
@@ -172,16 +216,49 @@ impl std::fmt::Debug for Service {
 // === impl Site ===
 
 impl Site {
+    /// Counts the request before anything is made of it, and says in the answer what is left.
+    async fn respond_guarded<B>(
+        &self,
+        guard: &dyn Guard,
+        source: Option<IpAddr>,
+        mut head: Parts,
+        body: B,
+    ) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
+        let visit = match Visit::begin(guard, source, &mut head.extensions) {
+            Ok(visit) => visit,
+            Err(error) => return self.refuse_unread(&head, &error),
+        };
+        let mut response = self.respond(head, body).await;
+        visit.end(&mut response);
+        response
+    }
+
+    /// Refuses a request of which only the head is known, in the binding that it looks like.
+    fn refuse_unread(&self, head: &Parts, error: &Error) -> Response<Body> {
+        if grpc::is_grpc(head) {
+            return grpc::fail(Version::V1_0, error);
+        }
+        match self.find(head.uri.path()) {
+            Some((mount, path)) if head.method == Method::POST && mount.takes_jsonrpc(path) => {
+                jsonrpc::fail(Dialect::V1_0, &RequestId::NULL, error)
+            }
+            _ => rest::fail(rest::wants_a2a_json(head), error),
+        }
+    }
+
     async fn respond<B>(&self, head: Parts, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
         if let Some(problem) = hygiene::problem(&head) {
+            // Not as JSON-RPC answers, which is with success: whoever relays this must not take it for one.
             let error = Error::with_message(ErrorCode::InvalidRequest, problem);
-            return if grpc::is_grpc(&head) {
-                grpc::fail(Version::V1_0, &error)
-            } else {
-                rest::fail(false, &error)
+            return match grpc::is_grpc(&head) {
+                true => grpc::fail(Version::V1_0, &error),
+                false => rest::fail(false, &error),
             };
         }
         if grpc::is_grpc(&head) {
@@ -342,14 +419,22 @@ impl Site {
         response
     }
 
-    pub(super) fn authenticate(&self, head: &Parts) -> Result<Principal, Error> {
+    pub(super) fn authenticate(&self, head: &Parts) -> Result<Caller, Error> {
+        let caller = self.authenticated(head)?;
+        if let (Some(guard), Some(visit)) = (&self.guard, Visit::of(head)) {
+            visit.count(&**guard, &caller)?;
+        }
+        Ok(caller)
+    }
+
+    fn authenticated(&self, head: &Parts) -> Result<Caller, Error> {
         match &self.authenticate {
             Some(decide) => contained("authenticate", || decide(head)).flatten().inspect_err(|error| {
                 if error.code() == ErrorCode::Internal {
                     tracing::error!(?error, "cannot tell who is calling");
                 }
             }),
-            None => Ok(Principal::anonymous()),
+            None => Ok(Caller::anonymous()),
         }
     }
 
@@ -373,11 +458,13 @@ impl Site {
         // Whoever is told to try again must not have been served already.
         let slot = self.streams.reserve(operation)?;
         let call = Call { request, context };
-        let reply = match (dialect, &mount.served) {
-            (Dialect::V1_0, Served::Agent(runtime)) => runtime.call(call).await,
-            (Dialect::V1_0, Served::Relay(relay)) => relay.call(call).await,
-            (older, Served::Agent(runtime)) => Box::pin(older.answer(runtime, call)).await,
-            (older, Served::Relay(relay)) => Box::pin(older.answer(relay, call)).await,
+        let reply = match (dialect, &mount.served, &mount.guarded) {
+            (Dialect::V1_0, _, Some(guarded)) => guarded.call(call).await,
+            (older, _, Some(guarded)) => Box::pin(older.answer(&**guarded, call)).await,
+            (Dialect::V1_0, Served::Agent(runtime), None) => runtime.call(call).await,
+            (Dialect::V1_0, Served::Relay(relay), None) => relay.call(call).await,
+            (older, Served::Agent(runtime), None) => Box::pin(older.answer(runtime, call)).await,
+            (older, Served::Relay(relay), None) => Box::pin(older.answer(relay, call)).await,
         };
         if let Err(error) = &reply
             && error.code() == ErrorCode::Internal

@@ -5,6 +5,7 @@
 //! callers look at is the same for both.
 
 mod failure;
+mod holds;
 mod incoming;
 mod live;
 mod push;
@@ -17,13 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    Artifacts, Call, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, KeptTask, ListTasksRequest, Principal,
-    RequestLimits, SubscribeToTaskRequest, TaskId, TaskPage, TaskState, TaskView,
+    Artifacts, Call, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold, KeptTask, ListTasksRequest,
+    Principal, RequestLimits, SubscribeToTaskRequest, TaskId, TaskPage, TaskState, TaskView,
 };
 use chancery_store::{Appended, Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
 use futures_core::Stream as _;
 
 pub(crate) use failure::{from_store, task_is_over};
+use holds::Holds;
 pub(crate) use incoming::{admission, check_context};
 pub(crate) use live::{Live, LiveTasks};
 pub use push::Notifier;
@@ -41,13 +43,22 @@ pub(crate) struct Tasks<W> {
     pub(crate) store: Arc<Store>,
     pub(crate) live: LiveTasks<W>,
     pub(crate) limits: RequestLimits,
+    /// What the calls hold that the tasks have come of.
+    pub(crate) holds: Holds,
     /// None if nobody posts notifications.
     notifier: Option<Arc<dyn Notifier>>,
 }
 
 impl<W> Tasks<W> {
     pub(crate) fn new(agent: Arc<str>, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> Self {
-        Self { agent, store, live: LiveTasks::default(), limits: RequestLimits::default(), notifier }
+        Self {
+            agent,
+            store,
+            live: LiveTasks::default(),
+            limits: RequestLimits::default(),
+            holds: Holds::default(),
+            notifier,
+        }
     }
 
     /// Who the tasks are given to.
@@ -72,7 +83,26 @@ impl<W> Tasks<W> {
         id: &TaskId,
         batch: Batch,
     ) -> Result<Appended, StoreError> {
-        let appended = self.store.append(scope, id, batch).await?;
+        self.append_held(scope, id, batch, None).await
+    }
+
+    /// The same for the first batch of an admitted call, with what that holds.
+    pub(crate) async fn append_held(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        mut batch: Batch,
+        hold: Option<Arc<dyn Hold>>,
+    ) -> Result<Appended, StoreError> {
+        let riding = self.holds.ride(scope, id, &mut batch, hold);
+        let appended = self.store.append(scope, id, batch).await;
+        if let Some(riding) = &riding {
+            match &appended {
+                Ok(_) => self.holds.committed(scope, id, riding),
+                Err(_) => self.holds.refused(scope, id, riding),
+            }
+        }
+        let appended = appended?;
         if appended.push
             && let Some(notifier) = &self.notifier
         {

@@ -102,7 +102,7 @@ pub(crate) async fn serve_on_file(path: &std::path::Path, relay: Relay) -> Stopp
     let address = server.local_addr().expect("an address");
     let stop = CancellationToken::new();
     let server = tokio::spawn(server.run_until(stop.clone().cancelled_owned()));
-    Stoppable { site: Site { address, store }, stop, server }
+    Stoppable { site: Site { address, store, service: None }, stop, server }
 }
 
 impl Stoppable {

@@ -16,7 +16,7 @@ use chancery_sdk::protocol::SecurityScheme;
 use chancery_sdk::store::{Store, StoreLimits};
 use chancery_sdk::{
     Agent, AgentCard, AgentSpec, Call, CallContext, Error, ErrorCode, Failure, Message, Outcome, Principal,
-    Runtime, Server, ServerBuilder, Turn, WhileRunning,
+    Runtime, Server, ServerBuilder, Service, TaskId, Turn, WhileRunning,
 };
 use http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -58,11 +58,22 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnM
 pub struct Site {
     pub address: SocketAddr,
     pub store: Arc<Store>,
+    pub service: Option<Service>,
 }
 
 impl Site {
     pub fn client(&self, wire: Wire) -> Client {
         Client::new(self.address, wire)
+    }
+
+    pub async fn stop_task(
+        &self,
+        agent: &str,
+        owner: &Principal,
+        task: &TaskId,
+        why: &str,
+    ) -> Result<bool, Error> {
+        self.service.as_ref().expect("a service").stop_task(agent, owner, task, why).await
     }
 
     pub fn jsonrpc(&self) -> Client {
@@ -97,8 +108,9 @@ pub async fn serve_on(limits: StoreLimits, build: impl FnOnce(ServerBuilder) -> 
     .await
     .expect("the server binds");
     let address = server.local_addr().expect("the server has an address");
+    let service = server.service().clone();
     tokio::spawn(server.run_until(std::future::pending()));
-    Site { address, store }
+    Site { address, store, service: Some(service) }
 }
 
 /// `Authorization: Bearer realm/owner`; without one, everyone is anonymous.

@@ -109,7 +109,7 @@ async fn a_name_means_the_same_after_a_restart() {
         let address = server.local_addr().unwrap();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(server.run_until(async { stopped.await.unwrap_or_default() }));
-        let client = old(&Site { address, store: store.clone() });
+        let client = old(&Site { address, store: store.clone(), service: None });
         if round == 0 {
             send(&client, "mine", "ask").await;
         } else {

@@ -16,7 +16,7 @@ use super::telling::Telling;
 use super::{name, ruvector};
 
 /// A caller, and the task that it speaks of.
-struct Asked<'a, E> {
+struct Asked<'a, E: ?Sized> {
     endpoint: &'a E,
     context: CallContext,
     /// What the caller calls it.
@@ -38,7 +38,7 @@ enum Try {
 
 /// Has a call answered, under the name that the caller has for the task. The events of a stream are written already:
 /// only here is that name known.
-pub(crate) async fn answer<E: DynEndpoint>(endpoint: &E, call: Call) -> Result<Reply, Error> {
+pub(crate) async fn answer<E: DynEndpoint + ?Sized>(endpoint: &E, call: Call) -> Result<Reply, Error> {
     let Call { request, context } = call;
     let named = named_task(&request).cloned().ok_or(ErrorCode::UnsupportedOperation)?;
     let mut asked = Asked::new(endpoint, context, named)?;
@@ -57,7 +57,7 @@ pub(crate) async fn answer<E: DynEndpoint>(endpoint: &E, call: Call) -> Result<R
 }
 
 /// Whether a call that may be of this version or the next speaks of a task that was begun in this one.
-pub(crate) async fn is_of_this<E: DynEndpoint>(
+pub(crate) async fn is_of_this<E: DynEndpoint + ?Sized>(
     endpoint: &E,
     request: &Request,
     context: &CallContext,
@@ -82,7 +82,7 @@ fn named_task(request: &Request) -> Option<&TaskId> {
     }
 }
 
-impl<'a, E: DynEndpoint> Asked<'a, E> {
+impl<'a, E: DynEndpoint + ?Sized> Asked<'a, E> {
     fn new(endpoint: &'a E, context: CallContext, name: TaskId) -> Result<Self, Error> {
         let ours = name::ours(&context, &name)?;
         Ok(Self { endpoint, context, name, ours, known: None })

@@ -15,7 +15,7 @@ use super::model::{Form, Older, OlderEvent, OlderPage};
 
 /// Has a call answered. A configuration that nobody named is the first one; a task that has ended is what there is to
 /// see of it; a card that there is not has an error of its own.
-pub(crate) async fn answer(endpoint: &impl DynEndpoint, call: Call) -> Result<Reply, Error> {
+pub(crate) async fn answer(endpoint: &(impl DynEndpoint + ?Sized), call: Call) -> Result<Reply, Error> {
     match &call.request {
         Request::GetTaskPushNotificationConfig(asked) if asked.id.is_empty() => {
             let asked = asked.clone();
@@ -41,7 +41,7 @@ pub(crate) async fn answer(endpoint: &impl DynEndpoint, call: Call) -> Result<Re
 }
 
 async fn first_config(
-    endpoint: &impl DynEndpoint,
+    endpoint: &(impl DynEndpoint + ?Sized),
     asked: PushNotificationConfigRequest,
     call: Call,
 ) -> Result<Reply, Error> {

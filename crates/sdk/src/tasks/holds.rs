@@ -1,0 +1,162 @@
+//! What admitted calls hold, by the tasks that have come of them.
+//!
+//! Every batch of a task passes [`Tasks::append`](super::Tasks::append), whoever has made it: a turn, a follower, a
+//! cancel, the recovery after a restart. So that is where the record of the call is put into the batch, and where the
+//! hold hears that it was committed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use chancery_protocol::{Hold, JsonObject, Settled, TaskId, TaskState, USAGE_EXTENSION, Usage};
+use chancery_store::{Batch, Scope};
+use parking_lot::Mutex;
+
+const SHARDS: usize = 16;
+
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    shards: [Mutex<Shard>; SHARDS],
+    /// So that it costs nothing to look where nothing is held.
+    count: AtomicUsize,
+}
+
+/// Tasks of different owners may have the same id, if agents elsewhere have made it.
+type Shard = HashMap<TaskId, Vec<Held>>;
+
+#[derive(Debug)]
+struct Held {
+    scope: Scope,
+    hold: Arc<dyn Hold>,
+    /// Whether the record of the call is in the journal, or on its way there.
+    recorded: bool,
+}
+
+/// What goes along with a batch.
+#[derive(Debug)]
+pub(crate) struct Riding {
+    hold: Arc<dyn Hold>,
+    settles: Option<Settled>,
+    is_new: bool,
+}
+
+impl Holds {
+    /// Keeps what a call holds until its task ends or waits for somebody. Not if another call pays for that already.
+    pub(crate) fn put(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>, recorded: bool) {
+        let mut shard = self.shard(id).lock();
+        let of_task = shard.entry(id.clone()).or_default();
+        if of_task.iter().all(|held| held.scope != *scope) {
+            of_task.push(Held { scope: scope.clone(), hold: hold.clone(), recorded });
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps it no longer.
+    pub(crate) fn forget(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut shard = self.shard(id).lock();
+        let Some(of_task) = shard.get_mut(id) else { return };
+        let is_it = |held: &Held| held.scope == *scope && Arc::ptr_eq(&held.hold, hold);
+        let Some(place) = of_task.iter().position(is_it) else { return };
+        let held = of_task.swap_remove(place);
+        if of_task.is_empty() {
+            shard.remove(id);
+        }
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        drop(shard);
+        drop(held);
+    }
+
+    /// Puts the record of the call into a batch that begins or ends its work. The first batch brings along what the
+    /// call holds; for the others it is known.
+    pub(crate) fn ride(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        batch: &mut Batch,
+        new: Option<Arc<dyn Hold>>,
+    ) -> Option<Riding> {
+        let is_new = new.is_some();
+        let (hold, recorded) = match new {
+            Some(hold) => (hold, false),
+            None => self.known(scope, id)?,
+        };
+        let (state, said) = batch.outcome().unzip();
+        let usage = said.flatten().and_then(reported);
+        if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
+            let settles = Some(settle(&*hold, id, state, usage, batch));
+            return Some(Riding { hold, settles, is_new });
+        }
+        if let Some(usage) = usage {
+            // What is too much is stopped by whoever says so here.
+            let _ = hold.spend(usage);
+        }
+        if recorded {
+            return None;
+        }
+        batch.edge = Some(hold.begin(id));
+        if is_new {
+            // Before the commit: whoever learns of the task from then on must find this.
+            self.put(scope, id, &hold, true);
+        }
+        Some(Riding { hold, settles: None, is_new })
+    }
+
+    /// The batch has been committed.
+    pub(crate) fn committed(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
+        if let Some(settled) = &riding.settles {
+            riding.hold.settled(settled);
+            self.forget(scope, id, &riding.hold);
+        } else if !riding.is_new {
+            let mut shard = self.shard(id).lock();
+            let of_task = shard.get_mut(id).into_iter().flatten();
+            of_task.filter(|held| held.scope == *scope).for_each(|held| held.recorded = true);
+        }
+    }
+
+    /// The batch has not been committed.
+    pub(crate) fn refused(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
+        if riding.is_new {
+            self.forget(scope, id, &riding.hold);
+        }
+    }
+
+    fn known(&self, scope: &Scope, id: &TaskId) -> Option<(Arc<dyn Hold>, bool)> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let shard = self.shard(id).lock();
+        let held = shard.get(id)?.iter().find(|held| held.scope == *scope)?;
+        Some((held.hold.clone(), held.recorded))
+    }
+
+    fn shard(&self, id: &TaskId) -> &Mutex<Shard> {
+        // The end of an id is its random part.
+        let last = id.as_str().as_bytes().last().copied().unwrap_or_default();
+        &self.shards[usize::from(last) % SHARDS]
+    }
+}
+
+/// Puts into a batch what its call comes to, for the journal and for the caller.
+fn settle(
+    hold: &dyn Hold,
+    id: &TaskId,
+    state: TaskState,
+    usage: Option<Usage>,
+    batch: &mut Batch,
+) -> Settled {
+    let settling = hold.settle(id, state, usage);
+    if let Ok(statement) = JsonObject::single(USAGE_EXTENSION, &settling.statement) {
+        batch.annotate(statement);
+    }
+    let settled = settling.settled;
+    batch.edge = Some(settling.edge);
+    settled
+}
+
+/// What a status says that was consumed.
+fn reported(metadata: &JsonObject) -> Option<Usage> {
+    metadata.entry(USAGE_EXTENSION).ok().flatten()
+}

@@ -1,0 +1,364 @@
+//! What stands in front of agents: what it refuses never reaches them, and what it lets through is settled once,
+//! whatever becomes of the task.
+#![cfg(feature = "testing")]
+
+mod support;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use chancery_protocol::{
+    Amount, BoxFuture, Call, Caller, CostSource, Denied, DeniedKind, DynEndpoint, Edge, Error, ErrorCode,
+    Hold, HopId, LINEAGE_HEADER, Operation, Principal, Reply, Request, Settled, Settling, Statement, TaskId,
+    TaskState, Timestamp,
+};
+use chancery_sdk::testing::Spawn;
+use chancery_sdk::{
+    AgentSpec, Client as Sdk, Guard, Outcome, Rate, Relay, Restored, Turn, USAGE_EXTENSION, Usage,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use support::*;
+
+/// Lets through what is not called "refuse" and writes down what it hears of it.
+#[derive(Clone, Default)]
+struct Gatekeeper(Arc<Log>);
+
+#[derive(Debug, Default)]
+struct Log {
+    heard: Mutex<Vec<String>>,
+    requests: Mutex<u64>,
+    limit: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Pass {
+    hop: HopId,
+    log: Arc<Log>,
+}
+
+struct Gated {
+    inner: Arc<dyn DynEndpoint>,
+    log: Arc<Log>,
+}
+
+impl Gatekeeper {
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.heard.lock())
+    }
+}
+
+impl Log {
+    fn note(&self, what: impl Into<String>) {
+        self.heard.lock().push(what.into());
+    }
+}
+
+impl Guard for Gatekeeper {
+    fn protect(&self, _agent: &str, inner: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint> {
+        Arc::new(Gated { inner, log: self.0.clone() })
+    }
+
+    fn restored(&self, _agent: &str) -> Vec<Restored> {
+        Vec::new()
+    }
+
+    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+        assert!(source.is_some_and(|source| source.is_loopback()));
+        let (Some(limit), Some(_)) = (self.0.limit, caller) else { return Ok(None) };
+        let mut requests = self.0.requests.lock();
+        *requests += 1;
+        if *requests > limit {
+            let mut denied = Denied::new("rate", DeniedKind::Exhausted, "RATE_LIMITED");
+            denied.retry_after = Some(std::time::Duration::from_secs(7));
+            return Err(denied);
+        }
+        Ok(Some(Rate { limit, remaining: limit - *requests, reset: std::time::Duration::from_millis(1500) }))
+    }
+}
+
+impl DynEndpoint for Gated {
+    fn call(&self, mut call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        let sends =
+            matches!(call.request.operation(), Operation::SendMessage | Operation::SendStreamingMessage);
+        if let Request::SendMessage(said) | Request::SendStreamingMessage(said) = &call.request
+            && said.message.text() == "refuse"
+        {
+            let denied = Denied::new("policy", DeniedKind::Forbidden, "SKILL_NOT_ALLOWED");
+            return Box::pin(std::future::ready(Err(denied.into())));
+        }
+        if sends {
+            call.context.hold = Some(Arc::new(Pass { hop: HopId::generate(), log: self.log.clone() }));
+        }
+        self.inner.call(call)
+    }
+}
+
+impl Pass {
+    fn edge(&self, task: &TaskId, settled: Option<Settled>) -> Box<Edge> {
+        Box::new(Edge {
+            hop: self.hop,
+            root: self.hop,
+            parent: None,
+            depth: 0,
+            trace: None,
+            realm: "default".into(),
+            caller: "anonymous".into(),
+            agent: "agent".into(),
+            skill: None,
+            peer: None,
+            task: Some(task.clone()),
+            opened: Timestamp::now(),
+            reserved: Amount::ONE_TASK,
+            settled,
+        })
+    }
+}
+
+impl Hold for Pass {
+    fn hop(&self) -> HopId {
+        self.hop
+    }
+
+    fn lineage(&self) -> Option<&str> {
+        Some("token-of-this-call")
+    }
+
+    fn resume(&self, consumed: Usage) {
+        self.log.note(format!("resume {}", consumed.cost_micro_usd));
+    }
+
+    fn begin(&self, task: &TaskId) -> Box<Edge> {
+        self.log.note("begin");
+        self.edge(task, None)
+    }
+
+    fn spend(&self, total: Usage) -> Result<(), Denied> {
+        self.log.note(format!("spend {}", total.cost_micro_usd));
+        if total.cost_micro_usd > 1000 {
+            return Err(Denied::new("budget", DeniedKind::Exhausted, "BUDGET_EXCEEDED"));
+        }
+        Ok(())
+    }
+
+    fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling {
+        let usage = usage.unwrap_or_default();
+        let charged = Amount { micro_usd: usage.cost_micro_usd, tokens: usage.tokens(), tasks: 1 };
+        let source = CostSource::Metered;
+        let settled = Settled { at: Timestamp::now(), charged, source, state: Some(state) };
+        let statement =
+            Statement { usage, cost_source: source, remaining_micro_usd: Some(42), ..Default::default() };
+        Settling { edge: self.edge(task, Some(settled)), settled, statement }
+    }
+
+    fn settled(&self, settled: &Settled) {
+        let state = settled.state.map_or("none", TaskState::as_str);
+        self.log.note(format!("settled {state} {}", settled.charged.micro_usd));
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.log.note("dropped");
+    }
+}
+
+/// Costs something, and does what it is told.
+fn worker() -> AgentSpec {
+    let run = |turn: Turn| async move {
+        turn.usage(Usage { input_tokens: 1, output_tokens: 2, cost_micro_usd: 100 });
+        match &*turn.text() {
+            "ask" => Ok(turn.ask("what?")),
+            "wait" => {
+                turn.working("on it").await?;
+                std::future::pending().await
+            }
+            "lineage" => Ok(Outcome::text(turn.lineage().unwrap_or("none").to_owned())),
+            "greedy" => {
+                let more = Usage { cost_micro_usd: 5000, ..Usage::default() };
+                Ok(Outcome::text(
+                    turn.may_spend(more).map_or_else(|denied| denied.to_string(), |()| "rich".into()),
+                ))
+            }
+            _ => Ok(Outcome::text("done")),
+        }
+    };
+    AgentSpec::new("worker", script(run))
+}
+
+/// Answers without a task.
+fn oracle() -> AgentSpec {
+    let run = |_: Turn| async move { Ok(Outcome::reply("just so")) };
+    AgentSpec::new("oracle", script(run).direct())
+}
+
+fn statement(task: &Value) -> &Value {
+    &task["metadata"][USAGE_EXTENSION]
+}
+
+#[tokio::test]
+async fn what_ends_at_once_is_settled_in_the_batch_that_began_it() {
+    let gate = Gatekeeper::default();
+    let site = serve_with(|server| server.agent(worker()).guard(Arc::new(gate.clone()))).await;
+    for wire in WIRES {
+        let task = site.client(wire).say("go").await;
+        assert_eq!(state(&task), COMPLETED);
+        let said = json!({"inputTokens": 1, "outputTokens": 2, "costMicroUsd": 100, "costSource": "metered", "remainingMicroUsd": 42});
+        assert_eq!(*statement(&task), said);
+        assert_eq!(gate.heard(), ["spend 100", "settled TASK_STATE_COMPLETED 100", "dropped"]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_never_reaches_the_agent() {
+    let gate = Gatekeeper::default();
+    let site = serve_with(|server| server.agent(worker()).guard(Arc::new(gate.clone()))).await;
+    for wire in WIRES {
+        let refused = site.client(wire).send(message("refuse")).await;
+        refused.refused_with(ErrorCode::PermissionDenied, "SKILL_NOT_ALLOWED");
+        assert!(gate.heard().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_recorded_when_it_begins_and_settled_when_it_ends() {
+    let gate = Gatekeeper::default();
+    let site = serve_with(|server| server.agent(worker()).guard(Arc::new(gate.clone()))).await;
+    for wire in WIRES {
+        let events = site.client(wire).stream(message("go")).await.rest().await;
+        assert!(!events.is_empty());
+        until("it is settled", || async { gate.0.heard.lock().last().is_some_and(|last| last == "dropped") })
+            .await;
+        assert_eq!(gate.heard(), ["begin", "spend 100", "settled TASK_STATE_COMPLETED 100", "dropped"]);
+    }
+}
+
+#[tokio::test]
+async fn a_question_settles_and_its_answer_is_a_call_of_its_own() {
+    let gate = Gatekeeper::default();
+    let site = serve_with(|server| server.agent(worker()).guard(Arc::new(gate.clone()))).await;
+    for wire in WIRES {
+        let client = site.client(wire);
+        let asked = client.say("ask").await;
+        assert_eq!(gate.heard(), ["spend 100", "settled TASK_STATE_INPUT_REQUIRED 100", "dropped"]);
+        let done = client.send(follow_up(&id(&asked), "go")).await.task();
+        assert_eq!(statement(&done)["costMicroUsd"], 200);
+        assert_eq!(
+            gate.heard(),
+            ["resume 100", "begin", "spend 200", "settled TASK_STATE_COMPLETED 200", "dropped"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn cancel_settles_and_so_does_being_stopped() {
+    let gate = Gatekeeper::default();
+    let guard: Arc<dyn Guard> = Arc::new(gate.clone());
+    let site = serve_with(|server| server.agent(worker()).guard(guard)).await;
+    let client = site.jsonrpc();
+    let started = id(&client.start("wait").await);
+    client.wait_for(&started, WORKING).await;
+    gate.heard();
+    client.cancel(&started).await.task();
+    until("it is let go", || async { gate.0.heard.lock().len() == 2 }).await;
+    assert_eq!(gate.heard(), ["settled TASK_STATE_CANCELED 0", "dropped"]);
+
+    let started = id(&client.start("wait").await);
+    client.wait_for(&started, WORKING).await;
+    gate.heard();
+    let owner = Principal::anonymous();
+    let task = TaskId::from(started.as_str());
+    assert!(site.stop_task("worker", &owner, &task, "PolicyTimeout: it took too long").await.unwrap());
+    let stopped = client.get(&started).await;
+    assert_eq!(state(&stopped), FAILED);
+    assert_eq!(text(&stopped["status"]["message"]), "PolicyTimeout: it took too long");
+    until("it is let go", || async { gate.0.heard.lock().len() == 2 }).await;
+    assert_eq!(gate.heard(), ["settled TASK_STATE_FAILED 0", "dropped"]);
+    assert!(!site.stop_task("worker", &owner, &task, "again").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_direct_answer_leaves_nothing_behind() {
+    let gate = Gatekeeper::default();
+    let site = serve_with(|server| server.agent(oracle()).guard(Arc::new(gate.clone()))).await;
+    for wire in WIRES {
+        let answer = site.client(wire).send(message("what is it?")).await.result();
+        assert_eq!(text(&answer["message"]), "just so");
+        assert_eq!(gate.heard(), ["dropped"]);
+    }
+}
+
+#[tokio::test]
+async fn a_turn_knows_its_line_of_descent_and_may_ask_before_it_spends() {
+    let gate = Gatekeeper::default();
+    let site = serve_with(|server| server.agent(worker()).guard(Arc::new(gate.clone()))).await;
+    let client = site.jsonrpc();
+    assert_eq!(text(&client.say("lineage").await["artifacts"][0]), "token-of-this-call");
+    let greedy = client.say("greedy").await;
+    assert_eq!(text(&greedy["artifacts"][0]), "denied by gate `budget`: BUDGET_EXCEEDED");
+}
+
+#[tokio::test]
+async fn what_is_let_through_to_an_agent_elsewhere_is_settled_alike_and_its_descent_is_told() {
+    let upstream = Spawn::new(worker()).spawn().await.unwrap();
+    let client = Sdk::connect(upstream.url()).await.unwrap();
+    let relay = Relay::new(client, "worker").await.unwrap();
+    let gate = Gatekeeper::default();
+    let site = serve_with(|server| server.relay_at("", relay).guard(Arc::new(gate.clone()))).await;
+    for wire in WIRES {
+        let client = site.client(wire);
+        let task = client.say("go").await;
+        assert_eq!(statement(&task)["remainingMicroUsd"], 42);
+        assert_eq!(gate.heard(), ["settled TASK_STATE_COMPLETED 100", "dropped"]);
+
+        let asked = client.say("ask").await;
+        assert_eq!(gate.heard(), ["settled TASK_STATE_INPUT_REQUIRED 100", "dropped"]);
+        client.send(follow_up(&id(&asked), "go")).await.task();
+        assert_eq!(gate.heard(), ["resume 100", "settled TASK_STATE_COMPLETED 200", "dropped"]);
+
+        let started = id(&client.start("wait").await);
+        client.wait_for(&started, WORKING).await;
+        let stopped =
+            site.stop_task("worker", &Principal::anonymous(), &started.as_str().into(), "enough").await;
+        assert!(stopped.unwrap());
+        until("it is let go", || async { gate.0.heard.lock().last().is_some_and(|last| last == "dropped") })
+            .await;
+        let heard = gate.heard();
+        assert_eq!(heard[0], "begin");
+        assert_eq!(heard[heard.len() - 2..], ["settled TASK_STATE_FAILED 0", "dropped"]);
+    }
+}
+
+#[tokio::test]
+async fn the_descent_of_a_call_goes_along_in_a_header() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let seen = heard.clone();
+    let upstream = serve_with(|server| {
+        server.agent(worker()).authenticate(move |head| {
+            seen.lock().extend(head.headers.get(LINEAGE_HEADER).cloned());
+            Ok(Principal::anonymous())
+        })
+    })
+    .await;
+    let client = Sdk::connect(format!("http://{}", upstream.address)).await.unwrap();
+    let relay = Relay::new(client, "worker").await.unwrap();
+    let site = serve_with(|server| server.relay_at("", relay).guard(Arc::new(Gatekeeper::default()))).await;
+    // What a caller says of its own descent is for the gates, and is not passed on.
+    site.jsonrpc().with(LINEAGE_HEADER, "made-up").say("go").await;
+    assert_eq!(*heard.lock(), ["token-of-this-call"]);
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_told_how_often_it_may() {
+    let gate = Gatekeeper(Arc::new(Log { limit: Some(2), ..Log::default() }));
+    let site = serve_with(|server| server.agent(worker()).guard(Arc::new(gate))).await;
+    let first = site.rest().send(message("go")).await;
+    assert_eq!((first.header("ratelimit-limit"), first.header("ratelimit-remaining")), ("2", "1"));
+    assert_eq!(first.header("ratelimit-reset"), "2");
+    site.jsonrpc().send(message("go")).await.task();
+    for wire in WIRES {
+        let refused = site.client(wire).send(message("go")).await;
+        refused.refused_with(ErrorCode::ResourceExhausted, "RATE_LIMITED");
+        assert_eq!(refused.header("retry-after"), "7");
+    }
+}
