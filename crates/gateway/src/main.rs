@@ -1,6 +1,7 @@
 //! The `chancery` binary: the command line, in a runtime.
 
 mod cli;
+mod config;
 mod demo;
 
 use std::process::ExitCode;

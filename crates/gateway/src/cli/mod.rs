@@ -2,6 +2,7 @@
 
 mod agent;
 mod card;
+mod config;
 mod demo;
 mod failure;
 mod output;
@@ -19,7 +20,11 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use agent::Format;
+use config::BadConfig;
 use failure::Failure;
+
+/// The exit status for a configuration that cannot be used, as `sysexits.h` has it.
+const BAD_CONFIG: u8 = 64;
 
 /// Run, guard and trace calls between agents.
 #[derive(Debug, Parser)]
@@ -36,7 +41,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Card(card::CardCommand),
+    Check(config::Check),
+    ConfigSchema(config::ConfigSchema),
     Demo(demo::Demo),
+    EffectiveConfig(config::EffectiveConfig),
     Send(send::Send),
     Store(store::StoreCommand),
     Task(task::TaskCommand),
@@ -69,7 +77,8 @@ impl Command {
             Self::Card(card) => card.format(),
             Self::Send(send) => send.format(),
             Self::Task(task) => task.format(),
-            Self::Demo(_) | Self::Store(_) => Format::Text,
+            Self::EffectiveConfig(config) => config.format(),
+            Self::Check(_) | Self::ConfigSchema(_) | Self::Demo(_) | Self::Store(_) => Format::Text,
         }
     }
 }
@@ -80,7 +89,10 @@ impl Arguments {
         let mut out = std::io::stdout();
         match self.command {
             Command::Card(card) => card.run(&mut out).await,
+            Command::Check(check) => check.run(&mut out),
+            Command::ConfigSchema(schema) => schema.run(&mut out),
             Command::Demo(demo) => demo.run().await,
+            Command::EffectiveConfig(config) => config.run(&mut out),
             Command::Send(send) => send.run(&mut out).await,
             Command::Store(store) => store.run().await,
             Command::Task(task) => task.run(&mut out).await,
@@ -104,7 +116,10 @@ fn report(format: Format, outcome: anyhow::Result<()>) -> ExitCode {
         text.push_str(&format!("  Caused by: {cause}\n"));
     }
     let _ = std::io::stderr().write_all(text.as_bytes());
-    ExitCode::FAILURE
+    match error.is::<BadConfig>() {
+        true => ExitCode::from(BAD_CONFIG),
+        false => ExitCode::FAILURE,
+    }
 }
 
 fn start_logging(filter: &str) -> anyhow::Result<()> {

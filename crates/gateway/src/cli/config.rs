@@ -1,0 +1,103 @@
+//! `chancery check`, `effective-config` and `config-schema`: the configuration of `serve`, looked at without serving.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::agent::Format;
+use super::output::json_line;
+use crate::config::{Flag, Loaded, Problem, effective, schema};
+
+/// The file that is read if none is named and this one is there.
+pub(super) const FILE: &str = "chancery.toml";
+
+/// Say everything that is wrong with a configuration, with line and column
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// The file: TOML, or YAML or JSON by its name
+    #[arg(default_value = FILE)]
+    file: PathBuf,
+}
+
+/// Show every value of the configuration with where it comes from
+#[derive(Debug, Args)]
+pub(super) struct EffectiveConfig {
+    #[command(flatten)]
+    source: Source,
+
+    /// How to print it
+    #[arg(short, long, default_value = "text")]
+    output: Format,
+}
+
+/// Print the JSON Schema of the configuration
+#[derive(Debug, Args)]
+pub(super) struct ConfigSchema {}
+
+/// Where the configuration is read from.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Source {
+    /// The configuration; `chancery.toml` if that is there. Variables such as `CHANCERY__RECURSION__MAX_CALL_DEPTH` stand
+    /// over it
+    #[arg(long, env = "CHANCERY_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug)]
+pub(super) struct BadConfig(Vec<Problem>);
+
+impl Source {
+    pub(super) fn path(&self) -> Option<&Path> {
+        let usual = || Some(Path::new(FILE)).filter(|path| path.exists());
+        self.config.as_deref().or_else(usual)
+    }
+
+    pub(super) fn load(&self, flags: Vec<Flag>) -> Result<Loaded, BadConfig> {
+        Loaded::read(self.path(), std::env::vars(), flags).map_err(BadConfig)
+    }
+}
+
+impl Check {
+    pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
+        Loaded::read(Some(&self.file), std::env::vars(), Vec::new()).map_err(BadConfig)?;
+        writeln!(out, "{} is right", self.file.display())?;
+        Ok(())
+    }
+}
+
+impl EffectiveConfig {
+    pub(super) fn format(&self) -> Format {
+        self.output
+    }
+
+    pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
+        for value in effective(&self.source.load(Vec::new())?) {
+            match self.output {
+                Format::Json => json_line(out, &value.to_json())?,
+                Format::Text => writeln!(out, "{} = {}  # {}", value.path, value.value, value.origin)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ConfigSchema {
+    pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, &schema())?;
+        writeln!(out)?;
+        Ok(())
+    }
+}
+
+impl fmt::Display for BadConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (all, one) = (self.0.len(), self.0.len() == 1);
+        write!(f, "the configuration has {all} problem{}", if one { "" } else { "s" })?;
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl std::error::Error for BadConfig {}

@@ -1,0 +1,426 @@
+//! What may stand in the configuration. The doc comments are the reference: `chancery config-schema` prints them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::units::Usd;
+
+/// Everything that `chancery serve` can be told.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// Where and how it listens.
+    pub(crate) server: ServerSection,
+    /// Where tasks are kept.
+    pub(crate) store: StoreSection,
+    /// Who may come in.
+    pub(crate) identity: IdentitySection,
+    /// How often anyone may ask anything.
+    pub(crate) rate: RateSection,
+    /// What may be spent.
+    pub(crate) budget: BudgetSection,
+    /// How far calls may lead to calls.
+    pub(crate) recursion: RecursionSection,
+    /// Which member of a pool is called.
+    pub(crate) routing: RoutingSection,
+    /// Who may do what, by name. `default` is for everyone whom no other policy is for.
+    pub(crate) policy: BTreeMap<String, PolicySection>,
+    /// The agents.
+    pub(crate) agent: Vec<AgentSection>,
+}
+
+/// Whether what a gate refuses is refused, or only written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mode {
+    /// It is refused.
+    #[default]
+    Enforce,
+    /// It is let through, and the log says that it would have been refused.
+    Observe,
+}
+
+/// Where and how it listens.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ServerSection {
+    /// The address for everything.
+    pub(crate) listen: SocketAddr,
+    /// The URL under which the world sees it; the cards name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) public_url: Option<String>,
+    /// Another address, for gRPC, where HTTP/2 needs a port of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) grpc_listen: Option<SocketAddr>,
+    /// Whether callers are let in who do not say who they are. By default only if nobody else than this machine can
+    /// reach the address and no way to authenticate is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) anonymous: Option<bool>,
+}
+
+/// Where tasks are kept.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct StoreSection {
+    /// `sqlite:PATH`, `sqlite:PATH?durability=power` or `memory:`. By default a database in the data directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    /// The directory of everything that is kept: the database, keys.
+    pub(crate) data: PathBuf,
+}
+
+/// Who may come in.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct IdentitySection {
+    /// Refused or only written down.
+    pub(crate) mode: Mode,
+    /// Who may come in: `caller:NAME`, `group:NAME`, `agent:AGENT-ID`. Everyone who proves who they are, if empty.
+    pub(crate) allow: Vec<String>,
+    /// Who tokens that agents sign themselves must be for. The public URL unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) audience: Option<String>,
+    /// Agents that are known by their own keys.
+    pub(crate) agent: Vec<KnownAgent>,
+}
+
+/// An agent that is known by its own key.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnownAgent {
+    /// The name of the agent in this fleet that it is; or a name of its own.
+    pub(crate) name: String,
+    /// Its Ed25519 public key, in base64url.
+    pub(crate) public_key: String,
+    /// What isolates it from others.
+    #[serde(default = "default_realm")]
+    pub(crate) realm: String,
+    /// The groups that it belongs to.
+    #[serde(default)]
+    pub(crate) groups: Vec<String>,
+}
+
+/// How often anyone may ask anything.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RateSection {
+    /// For each caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) caller: Option<RateLimit>,
+    /// For each address that requests come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<RateLimit>,
+}
+
+/// How many requests.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RateLimit {
+    /// So many a second in the long run.
+    #[schemars(range(min = 1))]
+    pub(crate) per_second: u32,
+    /// So many at once; as many as in a second unless said otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub(crate) burst: Option<u32>,
+}
+
+/// What may be spent.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct BudgetSection {
+    /// Refused or only written down.
+    pub(crate) mode: Mode,
+    /// By everyone together.
+    pub(crate) global: BudgetLevel,
+    /// In each realm.
+    pub(crate) realm: BudgetLevel,
+    /// By each caller.
+    pub(crate) caller: BudgetLevel,
+    /// On each agent.
+    pub(crate) agent: BudgetLevel,
+    /// By agents that call without saying on whose behalf, each.
+    pub(crate) unattributed: BudgetLevel,
+    /// By a call from outside and all the calls it leads to.
+    pub(crate) root: TaskCap,
+    /// By one call.
+    pub(crate) task: TaskCap,
+    /// In these realms, instead of `realm`.
+    pub(crate) realms: BTreeMap<String, BudgetLevel>,
+    /// By these callers, instead of `caller`.
+    pub(crate) callers: BTreeMap<String, BudgetLevel>,
+    /// On these agents, instead of `agent`.
+    pub(crate) agents: BTreeMap<String, BudgetLevel>,
+    /// What is done about a call of which nobody knows what it will cost, where spending is limited.
+    pub(crate) unknown_cost: UnknownCost,
+}
+
+/// What is done about a call of which nobody knows what it will cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum UnknownCost {
+    /// Let through where no limit in USD applies, and marked; else it counts as a cent.
+    #[default]
+    AllowAndFlag,
+    /// Refused.
+    Deny,
+    /// It counts as this many US dollars.
+    Usd(Usd),
+}
+
+/// How much may be spent in how long.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct BudgetLevel {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd_per_minute: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd_per_hour: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd_per_day: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd_per_month: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens_per_minute: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens_per_hour: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens_per_day: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens_per_month: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tasks_per_minute: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tasks_per_hour: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tasks_per_day: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tasks_per_month: Option<u64>,
+    /// What is done about a call that is too much now and may not be later.
+    pub(crate) overflow: Overflow,
+}
+
+/// What is done about a call that is too much now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Overflow {
+    /// It is refused.
+    #[default]
+    Shed,
+    /// It waits.
+    Queue(QueueSection),
+}
+
+/// How many calls wait, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueueSection {
+    /// So many at a time.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub(crate) max_depth: usize,
+    /// So long, in milliseconds.
+    #[serde(rename = "max_wait")]
+    #[schemars(range(min = 1))]
+    pub(crate) max_wait_ms: u64,
+}
+
+/// How much one thing may cost from its beginning to its end.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TaskCap {
+    /// In US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd: Option<Usd>,
+    /// In tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens: Option<u64>,
+}
+
+/// How far calls may lead to calls.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RecursionSection {
+    /// Refused or only written down.
+    pub(crate) mode: Mode,
+    /// The depth of the deepest call; the one from outside has depth 0.
+    #[schemars(range(max = 256))]
+    pub(crate) max_call_depth: u16,
+    /// Whether an agent that is in the chain of calls already may not be called again.
+    pub(crate) deny_revisit: bool,
+    /// Agents that may be called again all the same.
+    pub(crate) revisit_allowlist: Vec<String>,
+    /// How often an agent may be called again, where it may at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_revisits: Option<u16>,
+    /// How many calls one call from outside may lead to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_descendants: Option<u32>,
+    /// Whether an agent of this fleet must say on whose behalf it calls.
+    pub(crate) require_lineage: bool,
+}
+
+/// Which member of a pool is called.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RoutingSection {
+    /// How a member is chosen where the agent does not say otherwise.
+    pub(crate) default_selector: String,
+    /// What `cheapest_under_latency` counts as fast enough, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub(crate) latency_budget_ms: u64,
+    /// How a member is chosen where that finds none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fallback: Option<String>,
+    /// What `round_robin` begins with.
+    pub(crate) seed: u64,
+    /// After so many calls in a row that broke off on the way a member gets none,
+    #[schemars(range(min = 1))]
+    pub(crate) breaker_failures: u32,
+    /// for so long, in milliseconds.
+    pub(crate) breaker_cooldown_ms: u64,
+}
+
+/// Who may do what. What is not said is not limited.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PolicySection {
+    /// Refused or only written down.
+    pub(crate) mode: Mode,
+    /// For these callers; for all if empty.
+    pub(crate) callers: Vec<String>,
+    /// For callers in one of these groups; for all if empty.
+    pub(crate) groups: Vec<String>,
+    /// For calls to these agents; to all if empty.
+    pub(crate) agents: Vec<String>,
+    /// The operations that are allowed, by their names in the protocol; all if empty.
+    pub(crate) operations: Vec<String>,
+    /// The skills that may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) allowed_skills: Option<Vec<String>>,
+    /// So many calls at a time, for each caller and skill; 16 unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_concurrency: Option<u32>,
+    /// So many tokens for one call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens: Option<u64>,
+    /// So many US dollars for one call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_cost_usd: Option<Usd>,
+    /// So many milliseconds for one call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub(crate) max_duration_ms: Option<u64>,
+    /// So many bytes in one message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_input_bytes: Option<u64>,
+    /// The media types that may be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input_modes: Option<Vec<String>>,
+}
+
+/// An agent.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentSection {
+    /// Its name, which is also its path: `/agents/NAME`.
+    pub(crate) name: String,
+    /// What kind of agent it is.
+    pub(crate) kind: AgentKind,
+    /// Of an agent elsewhere: its URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    /// Of a pool: agents that do the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) members: Vec<MemberSection>,
+    /// How a member of the pool is chosen, instead of the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) selector: Option<String>,
+    /// What a call costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) price: Option<PriceSection>,
+}
+
+/// What kind of agent it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AgentKind {
+    /// One that comes with Chancery: `echo`, `stream`, `ask`, `conformance`, by its name.
+    Builtin,
+    /// One elsewhere that speaks A2A.
+    A2a,
+}
+
+/// A member of a pool.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemberSection {
+    /// Names it within the pool.
+    pub(crate) name: String,
+    /// Where it is.
+    pub(crate) url: String,
+    /// What a call costs there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) price: Option<PriceSection>,
+}
+
+/// What a call costs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PriceSection {
+    /// Each, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) per_call: Option<Usd>,
+    /// For a thousand tokens, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) per_1k_tokens: Option<Usd>,
+}
+
+fn default_realm() -> String {
+    "default".to_owned()
+}
+
+// === defaults ===
+
+impl Default for ServerSection {
+    fn default() -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 8080));
+        Self { listen, public_url: None, grpc_listen: None, anonymous: None }
+    }
+}
+
+impl Default for StoreSection {
+    fn default() -> Self {
+        Self { url: None, data: PathBuf::from("chancery-data") }
+    }
+}
+
+impl Default for RecursionSection {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Enforce,
+            max_call_depth: 8,
+            deny_revisit: true,
+            revisit_allowlist: Vec::new(),
+            max_revisits: None,
+            max_descendants: None,
+            require_lineage: false,
+        }
+    }
+}
+
+impl Default for RoutingSection {
+    fn default() -> Self {
+        Self {
+            default_selector: "power_of_two".to_owned(),
+            latency_budget_ms: 2000,
+            fallback: None,
+            seed: 0,
+            breaker_failures: 5,
+            breaker_cooldown_ms: 10_000,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The configuration of `chancery serve`: one file, over which the environment and flags stand.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `file` | what may be said |
+//! | `document` | a file as a tree in which everything knows where it stands |
+//! | `check` | the tree compared with the schema of what may be said |
+//! | `sense` | what the schema cannot say: names that must be known, things that exclude each other |
+//! | `effective` | every value with where it comes from |
+//! | `units` | money |
+//! | `problem` | what is wrong, where, and what to do about it |
+
+mod check;
+mod document;
+mod effective;
+mod file;
+mod problem;
+mod sense;
+mod units;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use document::{Node, Origin};
+
+pub(crate) use effective::effective;
+pub(crate) use file::*;
+pub(crate) use problem::Problem;
+pub(crate) use units::Usd;
+
+/// What the names of variables begin with: `CHANCERY__BUDGET__GLOBAL__MAX_USD_PER_MINUTE` is
+/// `budget.global.max_usd_per_minute`.
+const PREFIX: &str = "CHANCERY__";
+
+/// A configuration and where its parts come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    node: Node,
+}
+
+/// A value that a flag sets, by its path.
+pub(crate) type Flag = (&'static str, &'static [&'static str], Value);
+
+impl Loaded {
+    /// Reads the file if there is one, then the environment, then flags. Everything that is wrong is told at once.
+    pub(crate) fn read(
+        path: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        flags: Vec<Flag>,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut node = match path {
+            None => Node::empty(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| {
+                    let what = format!("cannot read {}: {error}", path.display());
+                    vec![Problem::new(Origin::Flag("--config"), "", what)]
+                })?;
+                Node::parse(path, &text)?
+            }
+        };
+        let mut variables: Vec<_> = environment.filter(|(name, _)| name.starts_with(PREFIX)).collect();
+        variables.sort();
+        for (name, value) in variables {
+            let keys = name[PREFIX.len()..].to_ascii_lowercase();
+            let path: Vec<_> = keys.split("__").collect();
+            node.set(&path, plain(&value), &Origin::Environment(name.clone()));
+        }
+        for (flag, path, value) in flags {
+            node.set(path, value, &Origin::Flag(flag));
+        }
+        Self::of(node)
+    }
+
+    fn of(node: Node) -> Result<Self, Vec<Problem>> {
+        let problems = check::check(&node, schema().as_value());
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let config: Config = serde_json::from_value(node.to_value()).map_err(|error| {
+            vec![Problem::new(node.origin.clone(), "", format!("cannot be understood: {error}"))]
+        })?;
+        let problems = sense::problems(&config, &node);
+        if problems.is_empty() { Ok(Self { config, node }) } else { Err(problems) }
+    }
+
+    /// Where a value comes from, by its path.
+    pub(crate) fn origin(&self, path: &[&str]) -> &Origin {
+        self.node.at(path).map_or(&Origin::Default, |node| &node.origin)
+    }
+}
+
+/// The JSON Schema of the configuration.
+pub(crate) fn schema() -> schemars::Schema {
+    schemars::schema_for!(Config)
+}
+
+/// A value as it stands in a variable: what looks like a number or a list is one.
+fn plain(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
+#[cfg(test)]
+mod tests;

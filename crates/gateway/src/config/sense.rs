@@ -1,0 +1,146 @@
+//! What is wrong with a configuration although each of its values is of the right kind.
+
+use std::collections::BTreeSet;
+
+use chancery_protocol::OPERATIONS;
+use chancery_sdk::is_agent_name;
+
+use super::document::{Node, Origin};
+use super::file::{AgentKind, AgentSection, Config};
+use super::problem::{Problem, nearest};
+use crate::demo;
+
+/// How a member of a pool can be chosen.
+pub(crate) const SELECTORS: [&str; 5] =
+    ["cheapest_under_latency", "lowest_latency", "round_robin", "capability_match", "power_of_two"];
+
+/// Everything that does not make sense.
+pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
+    let mut sense = Sense { node, problems: Vec::new() };
+    sense.agents(&config.agent);
+    sense.selector(&["routing", "default_selector"], &config.routing.default_selector, &[]);
+    if let Some(fallback) = &config.routing.fallback {
+        sense.selector(&["routing", "fallback"], fallback, &["local"]);
+    }
+    sense.allow_list(&config.identity.allow);
+    sense.policies(config);
+    sense.known_agents(config);
+    sense.problems
+}
+
+struct Sense<'a> {
+    node: &'a Node,
+    problems: Vec<Problem>,
+}
+
+impl Sense<'_> {
+    fn complain(&mut self, path: &[&str], what: impl Into<String>) -> &mut Problem {
+        // A value that nobody wrote stands where its section does.
+        let written = (0..=path.len()).rev().find_map(|length| self.node.at(&path[..length]));
+        let place = written.map_or(Origin::Default, |node| node.origin.clone());
+        self.problems.push(Problem::new(place, path.join("."), what));
+        let last = self.problems.len() - 1;
+        &mut self.problems[last]
+    }
+
+    fn one_of(&mut self, path: &[&str], typed: &str, what: &str, known: &[&str]) {
+        if known.contains(&typed) {
+            return;
+        }
+        let hint = match nearest(typed, known.iter().copied()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if known.is_empty() => format!("there is no {what} at all"),
+            None => format!("there are {}", known.join(", ")),
+        };
+        self.complain(path, format!("there is no {what} `{typed}`")).hint = Some(hint);
+    }
+
+    fn selector(&mut self, path: &[&str], name: &str, besides: &[&str]) {
+        self.one_of(path, name, "selector", &[&SELECTORS, besides].concat());
+    }
+
+    fn agents(&mut self, agents: &[AgentSection]) {
+        let mut names = BTreeSet::new();
+        for (place, agent) in agents.iter().enumerate() {
+            let place = place.to_string();
+            let at = |key| ["agent", place.as_str(), key];
+            if !is_agent_name(&agent.name) {
+                let what = format!("`{}` is no name for an agent", agent.name);
+                self.complain(&at("name"), what).hint = Some(
+                    "use 1 to 63 lower-case letters, digits and dashes, not beginning with a dash".to_owned(),
+                );
+            }
+            if !names.insert(&agent.name) {
+                self.complain(&at("name"), format!("there are two agents `{}`", agent.name));
+            }
+            if let Some(selector) = &agent.selector {
+                self.selector(&at("selector"), selector, &[]);
+            }
+            self.kind(agent, &at);
+        }
+    }
+
+    fn kind<'a>(&mut self, agent: &AgentSection, at: &dyn Fn(&'a str) -> [&'a str; 3]) {
+        match agent.kind {
+            AgentKind::Builtin => {
+                self.one_of(&at("name"), &agent.name, "builtin agent", &demo::NAMES);
+                if agent.url.is_some() || !agent.members.is_empty() {
+                    self.complain(&at("kind"), "a builtin agent has neither `url` nor `members`");
+                }
+            }
+            AgentKind::A2a => match (&agent.url, agent.members.is_empty()) {
+                (None, true) => {
+                    self.complain(
+                        &at("kind"),
+                        "an agent elsewhere needs `url`, or `members` if it is a pool",
+                    );
+                }
+                (Some(_), false) => {
+                    self.complain(&at("url"), "an agent has either `url` or `members`");
+                }
+                _ => {}
+            },
+        }
+    }
+
+    fn allow_list(&mut self, allow: &[String]) {
+        for (place, entry) in allow.iter().enumerate() {
+            let named = ["caller:", "group:", "agent:"].iter().find_map(|kind| entry.strip_prefix(kind));
+            if named.is_none_or(str::is_empty) {
+                let place = place.to_string();
+                let what = format!("`{entry}` names nobody");
+                self.complain(&["identity", "allow", &place], what).hint =
+                    Some("write `caller:NAME`, `group:NAME` or `agent:AGENT-ID`".to_owned());
+            }
+        }
+    }
+
+    fn policies(&mut self, config: &Config) {
+        let operations: Vec<_> = OPERATIONS.iter().map(|row| row.method).collect();
+        let agents: Vec<_> = config.agent.iter().map(|agent| agent.name.as_str()).collect();
+        for (name, policy) in &config.policy {
+            for (place, operation) in policy.operations.iter().enumerate() {
+                let place = place.to_string();
+                self.one_of(&["policy", name, "operations", &place], operation, "operation", &operations);
+            }
+            for (place, agent) in policy.agents.iter().enumerate() {
+                let place = place.to_string();
+                self.one_of(&["policy", name, "agents", &place], agent, "agent", &agents);
+            }
+            if name == "default" && !(policy.callers.is_empty() && policy.groups.is_empty()) {
+                self.complain(&["policy", "default"], "the default policy is for everyone");
+            }
+        }
+    }
+
+    fn known_agents(&mut self, config: &Config) {
+        let mut names = BTreeSet::new();
+        for (place, agent) in config.identity.agent.iter().enumerate() {
+            if !names.insert(&agent.name) {
+                let place = place.to_string();
+                let what = format!("there are two agents `{}`", agent.name);
+                self.complain(&["identity", "agent", &place, "name"], what);
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What is told about a configuration, right and wrong.
+
+use std::io::Write as _;
+
+use super::*;
+
+fn read(text: &str) -> Result<Loaded, Vec<Problem>> {
+    read_with(text, &[])
+}
+
+fn read_with(text: &str, environment: &[(&str, &str)]) -> Result<Loaded, Vec<Problem>> {
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
+    file.write_all(text.as_bytes()).expect("it is written");
+    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Loaded::read(Some(file.path()), environment, Vec::new())
+}
+
+/// The problems without the name of the file.
+fn complaints(text: &str) -> Vec<String> {
+    let problems = read(text).expect_err("it is wrong");
+    problems
+        .iter()
+        .map(|problem| {
+            let text = problem.to_string();
+            text.split_once(".toml:").map_or(text.clone(), |(_, rest)| rest.to_owned())
+        })
+        .collect()
+}
+
+const EXAMPLE: &str = r#"
+[routing]
+default_selector = "cheapest_under_latency"
+latency_budget_ms = 2000
+fallback = "lowest_latency"
+[budget.global]
+max_usd_per_minute = 10.0
+overflow = "shed"
+[policy.default]
+max_cost_usd = 0.05
+max_duration_ms = 30000
+allowed_skills = ["rag.query", "embed.vectorize"]
+[recursion]
+max_call_depth = 8
+deny_revisit = true
+"#;
+
+#[test]
+fn what_the_documentation_shows_is_read_as_written() {
+    let config = read(EXAMPLE).expect("it is right").config;
+    assert_eq!(config.routing.default_selector, "cheapest_under_latency");
+    assert_eq!(config.routing.latency_budget_ms, 2000);
+    assert_eq!(config.routing.fallback.as_deref(), Some("lowest_latency"));
+    assert_eq!(config.budget.global.max_usd_per_minute, Some(Usd(10_000_000)));
+    assert_eq!(config.budget.global.overflow, Overflow::Shed);
+    let policy = &config.policy["default"];
+    assert_eq!((policy.max_cost_usd, policy.max_duration_ms), (Some(Usd(50_000)), Some(30_000)));
+    assert_eq!(
+        policy.allowed_skills.as_deref(),
+        Some(&["rag.query".to_owned(), "embed.vectorize".to_owned()][..])
+    );
+    assert_eq!((config.recursion.max_call_depth, config.recursion.deny_revisit), (8, true));
+}
+
+#[test]
+fn calls_may_wait_where_the_configuration_says_so() {
+    let config =
+        read("[budget.caller]\noverflow = { queue = { max_depth = 10, max_wait = 500 } }\n").unwrap().config;
+    let queue = QueueSection { max_depth: 10, max_wait_ms: 500 };
+    assert_eq!(config.budget.caller.overflow, Overflow::Queue(queue));
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once_with_its_place() {
+    let told = complaints(
+        "[recursion]\nmax_cal_depth = 8\nmax_call_depth = \"deep\"\n[budget.global]\noverflow = \"shedd\"\nmax_usd_per_minute = -1\n[[agent]]\nname = \"x\"\nkind = \"robot\"\n",
+    );
+    assert_eq!(
+        told,
+        [
+            "2:1: `recursion.max_cal_depth`: there is no such key; did you mean `max_call_depth`?",
+            "3:18: `recursion.max_call_depth`: expected a whole number, found the text `deep`",
+            "5:12: `budget.global.overflow`: expected \"shed\" or a table, found the text `shedd`; did you mean `shed`?",
+            "6:22: `budget.global.max_usd_per_minute`: must be at least 0, found -1",
+            "9:8: `agent.0.kind`: expected \"builtin\" or \"a2a\", found the text `robot`",
+        ]
+    );
+}
+
+#[test]
+fn names_that_nobody_knows_are_told_with_the_nearest() {
+    let told = complaints(
+        "[routing]\ndefault_selector = \"cheapest\"\nfallback = \"locale\"\n[policy.x]\noperations = [\"SendMesage\"]\nagents = [\"echo\"]\n[identity]\nallow = [\"team-a\"]\n",
+    );
+    assert_eq!(told.len(), 5, "{told:?}");
+    assert!(
+        told[0].contains("there is no selector `cheapest`; there are cheapest_under_latency"),
+        "{}",
+        told[0]
+    );
+    assert!(told[1].contains("did you mean `local`?"), "{}", told[1]);
+    assert!(told[2].contains("write `caller:NAME`"), "{}", told[2]);
+    assert!(told.iter().any(|text| text.contains("did you mean `SendMessage`?")), "{told:?}");
+}
+
+#[test]
+fn the_environment_stands_over_the_file_and_is_named() {
+    let variable = [("CHANCERY__RECURSION__MAX_CALL_DEPTH", "3"), ("HOME", "/"), ("CHANCERY_OTHER", "x")];
+    let loaded = read_with(EXAMPLE, &variable).expect("it is right");
+    assert_eq!(loaded.config.recursion.max_call_depth, 3);
+    let all = effective(&loaded);
+    let of = |path: &str| all.iter().find(|value| value.path == path).expect("it is listed").origin.clone();
+    assert_eq!(of("recursion.max_call_depth"), "environment CHANCERY__RECURSION__MAX_CALL_DEPTH");
+    assert!(of("recursion.deny_revisit").contains(":15:"), "{}", of("recursion.deny_revisit"));
+    assert_eq!(of("recursion.require_lineage"), "default");
+    let wrong = read_with("", &[("CHANCERY__RECURSION__DEPTH", "3")]).expect_err("it is wrong");
+    assert!(wrong[0].to_string().starts_with("environment CHANCERY__RECURSION__DEPTH"), "{}", wrong[0]);
+}
+
+#[test]
+fn flags_stand_over_everything() {
+    let flags = vec![("--listen", &["server", "listen"][..], Value::from("127.0.0.1:9"))];
+    let loaded = Loaded::read(None, std::iter::empty(), flags).expect("it is right");
+    assert_eq!(loaded.config.server.listen.port(), 9);
+    assert_eq!(loaded.origin(&["server", "listen"]).to_string(), "flag --listen");
+}
+
+#[test]
+fn agents_are_checked_by_their_kind() {
+    let told = complaints(
+        "[[agent]]\nname = \"Echo\"\nkind = \"builtin\"\n[[agent]]\nname = \"far\"\nkind = \"a2a\"\n[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"http://x\"\n",
+    );
+    assert!(told.iter().any(|text| text.contains("is no name for an agent")), "{told:?}");
+    assert!(told.iter().any(|text| text.contains("did you mean `echo`?")), "{told:?}");
+    assert!(told.iter().any(|text| text.contains("needs `url`, or `members`")), "{told:?}");
+    assert!(told.iter().any(|text| text.contains("there are two agents `far`")), "{told:?}");
+}
