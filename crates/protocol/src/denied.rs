@@ -36,15 +36,21 @@ pub enum DeniedKind {
     Forbidden,
     /// The chain of calls: not from here.
     Lineage,
+    /// Nobody who could do it can be reached: later may be fine.
+    Unavailable,
 }
 
 impl DeniedKind {
+    /// Every kind, for those who walk them.
+    pub const ALL: [Self; 4] = [Self::Exhausted, Self::Forbidden, Self::Lineage, Self::Unavailable];
+
     /// The error that callers see.
     pub fn code(self) -> ErrorCode {
         match self {
             Self::Exhausted => ErrorCode::ResourceExhausted,
             Self::Forbidden => ErrorCode::PermissionDenied,
             Self::Lineage => ErrorCode::LineageRefused,
+            Self::Unavailable => ErrorCode::Unavailable,
         }
     }
 }
@@ -92,5 +98,23 @@ impl fmt::Display for Denied {
             write!(f, ", {remaining} left")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn each_kind_has_the_status_that_its_callers_can_act_on() {
+        let status = |kind: DeniedKind| {
+            let row = Error::from(Denied::new("a gate", kind, "A_REASON")).code().row();
+            (row.http.as_u16(), row.grpc.1)
+        };
+        assert_eq!(status(DeniedKind::Exhausted), (429, "RESOURCE_EXHAUSTED"));
+        assert_eq!(status(DeniedKind::Forbidden), (403, "PERMISSION_DENIED"));
+        assert_eq!(status(DeniedKind::Lineage), (400, "FAILED_PRECONDITION"));
+        assert_eq!(status(DeniedKind::Unavailable), (503, "UNAVAILABLE"));
     }
 }

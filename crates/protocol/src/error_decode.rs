@@ -132,6 +132,8 @@ impl Gathered {
             return code;
         }
         match number {
+            // What is unavailable has the number of what is internal; no gate ever refuses for that.
+            Some(-32603) if is_refusal => ErrorCode::Unavailable,
             Some(number) if number < 0 => numbers(number).unwrap_or_else(|| by_jsonrpc(number)),
             Some(400) if is_refusal => ErrorCode::LineageRefused,
             number => by_status(number.unwrap_or_default(), status.unwrap_or_default()),
@@ -163,8 +165,7 @@ fn denied(
     code: ErrorCode,
     retry_after: Option<Duration>,
 ) -> Option<Denied> {
-    let kinds = [DeniedKind::Exhausted, DeniedKind::Forbidden, DeniedKind::Lineage];
-    let kind = kinds.into_iter().find(|kind| kind.code() == code)?;
+    let kind = DeniedKind::ALL.into_iter().find(|kind| kind.code() == code)?;
     let mut take = |name: &str| facts.remove(name).map(|text| excerpt(&text, MAX_FACT_CHARS));
     let mut denied = Denied::new(take("gate")?, kind, reason.to_owned());
     denied.limit = take("limit");
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_refusal_comes_back_as_one() {
-        for kind in [DeniedKind::Exhausted, DeniedKind::Forbidden, DeniedKind::Lineage] {
+        for kind in DeniedKind::ALL {
             let mut denied = Denied::new("budget", kind, "BUDGET_EXCEEDED");
             denied.limit = Some("5 USD".to_owned());
             denied.remaining = Some("0 USD".to_owned());

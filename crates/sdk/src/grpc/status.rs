@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(back(&wrong).violations(), wrong.violations());
         let busy = Error::new(ErrorCode::Unavailable).retry_after(Duration::from_millis(1500));
         assert_eq!(back(&busy).wait(), busy.wait());
-        for kind in [DeniedKind::Exhausted, DeniedKind::Forbidden, DeniedKind::Lineage] {
+        for kind in DeniedKind::ALL {
             let denied = Denied::new("budget", kind, "BUDGET_EXCEEDED");
             assert_eq!(back(&Error::from(denied.clone())).denied(), Some(&denied));
         }

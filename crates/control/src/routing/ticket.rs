@@ -1,0 +1,76 @@
+//! One call to a peer, from when it is chosen until the call is over: how a pool learns.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::breaker::BreakerSettings;
+use super::member::Member;
+use crate::Millis;
+
+/// One call to a peer. Whoever makes the call says how it goes; what is never said is never held against the peer.
+/// Dropped, it is over.
+///
+/// That an agent says FAILED is a success of the peer: it could be reached, and it answered.
+pub struct Ticket {
+    member: Member,
+    id: u64,
+    began: Millis,
+    breaker: BreakerSettings,
+    is_heard: AtomicBool,
+    is_done: AtomicBool,
+}
+
+impl Ticket {
+    pub(super) fn new(member: Member, id: u64, breaker: BreakerSettings, began: Millis) -> Self {
+        let (is_heard, is_done) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { member, id, began, breaker, is_heard, is_done }
+    }
+
+    /// The peer that it is for.
+    pub fn peer(&self) -> &Arc<str> {
+        &self.member.peer.name
+    }
+
+    /// The peer has said something, be it an event or its answer. Only the first time counts.
+    pub fn first_event(&self, now: Millis) {
+        if !self.is_heard.swap(true, Ordering::Relaxed) {
+            self.member.record().first_event(self.id, now.since(self.began), now);
+        }
+    }
+
+    /// What the call has cost, in millionths of a US dollar.
+    pub fn cost(&self, micro_usd: u64) {
+        self.member.record().cost(micro_usd);
+    }
+
+    /// The peer has said all there is to say. Only the first time counts.
+    pub fn succeeded(&self, now: Millis) {
+        self.first_event(now);
+        if !self.is_done.swap(true, Ordering::Relaxed) {
+            self.member.record().succeeded();
+        }
+    }
+
+    /// The peer could not be reached, or what it said broke off. Each time counts, until it has succeeded.
+    pub fn transport_failure(&self, now: Millis) {
+        if !self.is_done.load(Ordering::Relaxed) {
+            self.member.record().failed(self.id, &self.breaker, now);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.member.record().close(self.id);
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("peer", &self.member.peer.name)
+            .field("began", &self.began)
+            .finish_non_exhaustive()
+    }
+}
