@@ -4,7 +4,7 @@
 //! come with the control plane.
 
 pub mod lineage;
-
+pub mod policy;
 mod time;
 
 pub use time::Millis;
