@@ -3,6 +3,8 @@
 //! What stands here so far is the list of gates that a call will pass, in their order. The gates themselves
 //! come with the control plane.
 
+pub mod lineage;
+pub mod policy;
 pub mod routing;
 mod time;
 

@@ -1,0 +1,218 @@
+//! On whose behalf a call is made: what its token proves, or, where an agent lost its token, what is open at it.
+
+use std::sync::Arc;
+
+use chancery_protocol::{Denied, HopId};
+
+use super::Lineage;
+use super::context::{TaskContext, Visit, Visited};
+use super::open::{Allowance, OpenHop};
+use super::rules::{LINEAGE_REQUIRED, invalid, refusal};
+use super::seats::Standing;
+use super::token::{Foreign, Proven};
+use super::trace::TraceId;
+use crate::Millis;
+
+/// A call as it comes: what was proven about its caller, and what it brought.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The realm of the caller.
+    pub realm: &'a Arc<str>,
+    /// The agent of the fleet that the caller is, if it has proven to be one.
+    pub agent: Option<&'a Arc<str>>,
+    /// Whether nothing at all was proven about the caller.
+    pub anonymous: bool,
+    /// The lineage token, as it came.
+    pub token: Option<&'a str>,
+    /// The trace that the call was seen in.
+    pub trace: Option<TraceId>,
+}
+
+/// What a call descends from, and so what it may do and who pays for it.
+#[derive(Clone, Debug)]
+pub struct Descent {
+    /// How that is known.
+    pub basis: Basis,
+    /// The open call on whose behalf it is made.
+    pub parent: Option<Arc<OpenHop>>,
+    /// Its depth: 0 for a root.
+    pub depth: u16,
+    /// The agents on the way to it, its caller included if that is an agent, the one that is called not.
+    pub visited: Visited,
+    /// What may be spent, as far as the descent says. It only ever lowers what the budgets allow.
+    pub allowance: Allowance,
+    root_agent: Option<Arc<str>>,
+    trace: Option<TraceId>,
+    perhaps_for: Box<[HopId]>,
+}
+
+/// How it is known what a call descends from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The caller is no agent, so nobody was called before.
+    Fresh,
+    /// A token of this gateway says so.
+    Token,
+    /// The caller is an agent without a token, and works on one call only.
+    OnlyOpenCall,
+    /// The caller is an agent without a token that works on nothing, or on several: it answers for the call itself.
+    Unattributed(Arc<str>),
+    /// A token of this other gateway says so.
+    Foreign(Arc<str>),
+}
+
+/// Whose money a call spends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payer {
+    /// The caller's own.
+    Caller,
+    /// That of the root that it goes back to.
+    Root(HopId),
+    /// The allowance that an agent has for calls of which nobody knows whom they are for.
+    Unattributed(Arc<str>),
+}
+
+// === impl Descent ===
+
+impl Descent {
+    /// Whose money the call spends.
+    pub fn payer(&self) -> Payer {
+        match (&self.basis, &self.parent) {
+            (_, Some(parent)) => Payer::Root(parent.root),
+            (Basis::Unattributed(agent), None) => Payer::Unattributed(agent.clone()),
+            (_, None) => Payer::Caller,
+        }
+    }
+
+    /// The root of the call, if it has this id itself.
+    pub fn root(&self, hop: HopId) -> HopId {
+        self.parent.as_ref().map_or(hop, |parent| parent.root)
+    }
+
+    /// The place of the call in its chain, once it is known who answers.
+    pub(super) fn context(&self, visit: Visit, hop: HopId) -> TaskContext {
+        if let Some(parent) = &self.parent {
+            let parent_task_id = parent.task().cloned();
+            return TaskContext { parent_task_id, ..parent.context.child(visit) };
+        }
+        TaskContext {
+            trace_id: self.trace.unwrap_or_else(|| TraceId::of(hop)),
+            parent_task_id: None,
+            depth: self.depth,
+            root_agent_id: self.root_agent.clone().unwrap_or_else(|| visit.agent.clone()),
+            visited: self.visited.then(visit),
+        }
+    }
+
+    pub(super) fn perhaps_for(&self) -> Box<[HopId]> {
+        self.perhaps_for.clone()
+    }
+
+    fn under(parent: Arc<OpenHop>, basis: Basis) -> Self {
+        Self {
+            basis,
+            depth: parent.context.depth.saturating_add(1),
+            visited: parent.context.visited.clone(),
+            allowance: parent.allowance,
+            root_agent: None,
+            trace: None,
+            perhaps_for: Box::default(),
+            parent: Some(parent),
+        }
+    }
+
+    fn fresh(basis: Basis, trace: Option<TraceId>) -> Self {
+        Self {
+            basis,
+            parent: None,
+            depth: 0,
+            visited: Visited::default(),
+            allowance: Allowance::default(),
+            root_agent: None,
+            trace,
+            perhaps_for: Box::default(),
+        }
+    }
+}
+
+// === impl Lineage ===
+
+impl Lineage {
+    /// On whose behalf a call is made. Asked before anything is reserved, since it says who pays.
+    pub fn attribute(&self, arrival: &Arrival<'_>, now: Millis) -> Result<Descent, Denied> {
+        let Some(token) = arrival.token else {
+            return match arrival.agent {
+                Some(agent) if self.rules.require_lineage => Err(required(agent)),
+                Some(agent) => Ok(self.without_token(arrival, agent)),
+                None => Ok(Descent::fresh(Basis::Fresh, arrival.trace)),
+            };
+        };
+        match self.tokens.verify(token, arrival.realm, now)? {
+            Proven::Own { root, hop } => self.by_own_token(arrival, root, hop),
+            Proven::Foreign(foreign) => self.by_foreign_token(arrival, foreign),
+        }
+    }
+
+    fn by_own_token(&self, arrival: &Arrival<'_>, root: HopId, hop: HopId) -> Result<Descent, Denied> {
+        let parent =
+            self.open.find(root, hop).ok_or_else(|| invalid("the call that the token is of has ended"))?;
+        let given_to_caller = match arrival.agent {
+            Some(agent) => parent.is_borne_by(agent),
+            None => arrival.anonymous,
+        };
+        if !given_to_caller {
+            return Err(invalid("the token was given to another agent"));
+        }
+        Ok(Descent::under(parent, Basis::Token))
+    }
+
+    /// What another domain says can make a call deeper, never take it out of what is open here.
+    fn by_foreign_token(&self, arrival: &Arrival<'_>, foreign: Foreign) -> Result<Descent, Denied> {
+        let basis = match arrival.agent {
+            None => Basis::Foreign(foreign.issuer),
+            Some(agent) if self.open.open_at(arrival.realm, agent) == 0 => Basis::Unattributed(agent.clone()),
+            Some(_) => {
+                return Err(invalid(
+                    "the token is of another gateway, but the caller works on calls of this one",
+                ));
+            }
+        };
+        let path = foreign.path.into_iter().fold(Visited::default(), |path, agent| path.then(agent.into()));
+        Ok(Descent {
+            depth: foreign.depth.saturating_add(1),
+            visited: arrival
+                .agent
+                .filter(|agent| path.count(agent) == 0)
+                .map_or_else(|| path.clone(), |agent| path.then(agent.clone().into())),
+            allowance: foreign.allowance,
+            root_agent: Some(foreign.root_agent),
+            ..Descent::fresh(basis, foreign.trace.or(arrival.trace))
+        })
+    }
+
+    /// An agent that lost its token, or that calls by itself.
+    fn without_token(&self, arrival: &Arrival<'_>, agent: &Arc<str>) -> Descent {
+        let (depth, kin, perhaps_for) = match self.open.standing(arrival.realm, agent) {
+            Standing::One(parent) => return Descent::under(parent, Basis::OnlyOpenCall),
+            Standing::Idle => (0, Vec::new(), Box::default()),
+            Standing::Several { deepest, kin, hops } => (deepest.saturating_add(1), kin, hops),
+        };
+        Descent {
+            depth,
+            visited: Visited::from_origin(agent.clone(), kin),
+            root_agent: Some(agent.clone()),
+            perhaps_for,
+            ..Descent::fresh(Basis::Unattributed(agent.clone()), arrival.trace)
+        }
+    }
+}
+
+fn required(agent: &str) -> Denied {
+    let hint =
+        "send the lineage token of the task that you work on, in the message's metadata or as a header";
+    Denied {
+        observed: Some(format!("`{agent}` is an agent of this fleet and sent no lineage token")),
+        hint: Some(hint.into()),
+        ..refusal(LINEAGE_REQUIRED)
+    }
+}

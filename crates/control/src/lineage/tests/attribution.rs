@@ -1,0 +1,84 @@
+//! Calls without a token, and tokens in the wrong hands.
+
+use super::*;
+
+#[test]
+fn an_agent_with_one_open_call_works_on_that_one() {
+    let gate = gate(Rules::default());
+    let root = gate.call(Who::User, None, "a").unwrap();
+    let descent = gate.descend(Who::Agent("a"), None).unwrap();
+    assert_eq!(descent.basis, Basis::OnlyOpenCall);
+    assert_eq!(descent.payer(), Payer::Root(root.hop));
+    assert_eq!(reason(gate.receive(&descent, "a")), REVISIT_DENIED);
+}
+
+#[test]
+fn an_agent_with_several_open_calls_answers_for_itself_as_strictly_as_for_any() {
+    let gate = gate(Rules::default());
+    gate.chain(&["p", "q", "a"]).unwrap();
+    gate.call(Who::User, None, "a").unwrap();
+    let descent = gate.descend(Who::Agent("a"), None).unwrap();
+    assert_eq!(descent.payer(), Payer::Unattributed(text("a")));
+    assert_eq!(descent.depth, 3);
+    for known in ["a", "p", "q"] {
+        assert_eq!(reason(gate.receive(&descent, known)), REVISIT_DENIED, "{known}");
+    }
+    let hop = gate.call(Who::Agent("a"), None, "x").unwrap();
+    assert_eq!((hop.parent, hop.root), (None, hop.hop));
+    let further = gate.call(Who::Agent("x"), Some(&gate.token(&hop)), "q");
+    assert_eq!(reason(further), REVISIT_DENIED, "what may lie on the way stays on it");
+}
+
+#[test]
+fn an_agent_with_nothing_open_begins_at_its_own_expense() {
+    let gate = gate(Rules::default());
+    let descent = gate.descend(Who::Agent("a"), None).unwrap();
+    assert_eq!((descent.depth, descent.payer()), (0, Payer::Unattributed(text("a"))));
+}
+
+#[test]
+fn realms_do_not_see_each_other() {
+    let gate = gate(Rules::default());
+    gate.call(Who::User, None, "a").unwrap();
+    let (realm, agent) = (text("other"), text("a"));
+    let arrival = Arrival { realm: &realm, agent: Some(&agent), anonymous: false, token: None, trace: None };
+    let descent = gate.attribute(&arrival, Millis(0)).unwrap();
+    assert_eq!(descent.payer(), Payer::Unattributed(agent.clone()));
+    assert_eq!(descent.depth, 0);
+}
+
+#[test]
+fn where_lineage_is_required_no_agent_calls_without() {
+    let gate = gate(Rules { require_lineage: true, ..Rules::default() });
+    let root = gate.call(Who::User, None, "a").unwrap();
+    assert_eq!(reason(gate.descend(Who::Agent("a"), None)), LINEAGE_REQUIRED);
+    assert!(gate.descend(Who::Agent("a"), Some(&gate.token(&root))).is_ok());
+    assert!(gate.descend(Who::User, None).is_ok());
+}
+
+#[test]
+fn a_token_works_only_for_the_agent_that_it_was_given_to() {
+    let gate = gate(Rules::default());
+    let root = gate.call(Who::User, None, "a").unwrap();
+    let token = gate.token(&root);
+    assert_eq!(reason(gate.descend(Who::Agent("b"), Some(&token))), LINEAGE_INVALID);
+    assert_eq!(reason(gate.descend(Who::User, Some(&token))), LINEAGE_INVALID);
+    // Somebody of whom nothing is known may be the agent.
+    assert_eq!(gate.descend(Who::Anonymous, Some(&token)).unwrap().payer(), Payer::Root(root.hop));
+}
+
+#[test]
+fn a_token_of_a_call_that_has_ended_is_refused() {
+    let gate = gate(Rules::default());
+    let root = gate.call(Who::User, None, "a").unwrap();
+    let token = gate.token(&root);
+    let descent = gate.descend(Who::Agent("a"), Some(&token)).unwrap();
+    assert!(gate.open.remove(&root));
+    assert_eq!(reason(gate.descend(Who::Agent("a"), Some(&token))), LINEAGE_INVALID);
+
+    // Nor does a call leave that was received just before.
+    let (realm, caller, agent) = (text("default"), text("a"), text("b"));
+    let departure = Departure::new(HopId::generate(), &realm, &caller, &agent);
+    assert_eq!(reason(gate.dispatch(&descent, departure)), LINEAGE_INVALID);
+    assert!(gate.open.is_empty());
+}
