@@ -1,13 +1,48 @@
-//! Decisions about calls: gates, pipeline, ledger, lineage, routing, policy. No HTTP, no SQL.
+//! Decisions about calls: who may come in, what it may cost, how far it may lead, who answers, under which policy. No HTTP, no
+//! SQL, no clock of its own.
 //!
-//! What stands here so far is the list of gates that a call will pass, in their order. The gates themselves
-//! come with the control plane.
+//! A call passes the gates in their order and leaves as [`Permitted`], which is all that an [`Executor`] takes. What it was
+//! given on the way, money, a place, a line of descent, goes with it as a `chancery_protocol::Hold`, and is settled exactly once:
+//! by the commit that ends its task, or when it is dropped.
+//!
+//! ```text
+//!  Call ─▶ identity ─▶ idempotency ─▶ budget ─▶ lineage ─▶ routing ─▶ policy ─▶ Permitted ─▶ Executor::{Local, Remote}
+//!          who, for    have we let    hold at   depth,     which      skills,       │ Hold
+//!          whom        this through   every     revisits   member     how many,     ▼
+//!                      already        level                           how long   settle, in reverse
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `gate`, `gates/` | what a gate is, and the six that there are |
+//! | `pipeline`, `permitted` | the way through them, and to whoever answers |
+//! | `plane` | all that is decided with, and the ports to the world outside |
+//! | `held` | what an admitted call holds until it is settled |
+//! | `explain` | what the gates would say, to read |
+//! | `ledger` | what may be spent: accounts, windows, reservations, prices |
+//! | `lineage` | on whose behalf a call is made, and how far that may go |
+//! | `policy` | what the operator lets callers do |
+//! | `routing` | pools of equal agents, selectors, breakers |
 
+mod explain;
+mod gate;
+pub mod gates;
+mod held;
+pub mod ledger;
 pub mod lineage;
+mod permitted;
+mod pipeline;
+mod plane;
 pub mod policy;
 pub mod routing;
 mod time;
 
+pub use explain::{Explanation, GateReport};
+pub use gate::{Continue, Gate, Note, Passage, Verdict};
+pub use held::POLICY_TIMEOUT;
+pub use permitted::{Executor, Permitted};
+pub use pipeline::Pipeline;
+pub use plane::{Governed, Hands, Mode, Plane, PlaneSettings, Resolver, Stop};
 pub use time::Millis;
 
 /// The gates of the pipeline, in the order a call passes them.
@@ -15,16 +50,3 @@ pub use time::Millis;
 /// Budget stands before routing, so that a spent budget never pays for a selection; policy stands after it,
 /// since it judges a concrete target.
 pub const GATES: [&str; 6] = ["identity", "idempotency", "budget", "lineage", "routing", "policy"];
-
-#[cfg(test)]
-mod tests {
-    use super::GATES;
-
-    #[test]
-    fn budget_is_asked_before_routing_and_policy_after() {
-        let place = |gate| GATES.iter().position(|known| *known == gate);
-        assert!(place("identity") < place("idempotency"));
-        assert!(place("budget") < place("routing"));
-        assert!(place("routing") < place("policy"));
-    }
-}

@@ -101,6 +101,8 @@ pub struct CallContext {
     pub lineage: Option<String>,
     /// The most that the caller wants this call to cost, in millionths of a US dollar.
     pub ceiling_micro_usd: Option<u64>,
+    /// The member of a pool that the call goes to, if that has been chosen.
+    pub peer: Option<Arc<str>>,
     /// What the gates gave to the call; none if no gates stand in front.
     pub hold: Option<Arc<dyn Hold>>,
 }
@@ -307,6 +309,7 @@ impl CallContext {
             traceparent: None,
             lineage: None,
             ceiling_micro_usd: None,
+            peer: None,
             hold: None,
         }
     }

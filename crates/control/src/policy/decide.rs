@@ -1,6 +1,7 @@
 //! Which limits hold for a call, and whether it is within them. A function of the rules and the facts alone.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -235,5 +236,25 @@ impl<'p> Effective<'p> {
     /// How many calls of one caller for one skill may be open at once.
     pub fn concurrency(&self) -> u32 {
         self.max_concurrency.map_or(DEFAULT_CONCURRENCY, |set| set.to)
+    }
+}
+
+/// The limits that are set, each with the rule that sets it.
+impl fmt::Display for Effective<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut limits = Vec::new();
+        fn say<T: fmt::Debug>(limits: &mut Vec<String>, name: &str, set: &Option<Set<'_, T>>) {
+            limits.extend(set.as_ref().map(|set| format!("{name} {:?} by policy `{}`", set.to, set.by)));
+        }
+        say(&mut limits, "operations", &self.operations);
+        say(&mut limits, "skills", &self.allowed_skills);
+        say(&mut limits, "calls at a time", &self.max_concurrency);
+        say(&mut limits, "tokens", &self.max_tokens);
+        say(&mut limits, "micro-USD", &self.max_micro_usd);
+        say(&mut limits, "time", &self.max_duration);
+        say(&mut limits, "input bytes", &self.max_input_bytes);
+        say(&mut limits, "media types", &self.input_modes);
+        f.write_str(if limits.is_empty() { "no policy limits it" } else { "" })?;
+        f.write_str(&limits.join(", "))
     }
 }

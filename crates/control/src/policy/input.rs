@@ -1,6 +1,10 @@
 //! What a message holds, as far as a policy asks.
 
-use chancery_protocol::{Content, Message};
+use chancery_protocol::{Content, JsonObject, Message, SendMessageRequest};
+use serde::Deserialize;
+
+/// The extension under which a message says which skill it is for: the protocol itself has no place for that.
+pub const SKILL_EXTENSION: &str = "urn:chancery:ext:skill:v1";
 
 /// The media types of a message's parts. A part that states none is judged as what it is: stating nothing must not get
 /// it past a policy.
@@ -14,4 +18,18 @@ pub fn media_types(message: &Message) -> Vec<&str> {
             (None, Content::Raw(_) | Content::Url(_)) => "application/octet-stream",
         })
         .collect()
+}
+
+/// The skill that a message says it is for, under the skill extension: its id, as a text or as `{"id": …}`.
+pub fn named_skill(request: &SendMessageRequest) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Named {
+        Plain(String),
+        Object { id: String },
+    }
+    let of = |metadata: &Option<JsonObject>| metadata.as_ref()?.entry(SKILL_EXTENSION).ok().flatten();
+    match of(&request.message.metadata).or_else(|| of(&request.metadata))? {
+        Named::Plain(id) | Named::Object { id } => Some(id),
+    }
 }

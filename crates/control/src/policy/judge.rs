@@ -13,7 +13,7 @@ use super::{
 
 /// The skill that a call is for: the one of its path, the one that its message names, or the only one that there is.
 /// None if the agent has no such skill, if two are named, or if none is and there are several.
-pub(super) fn skill<'a>(facts: &Facts<'a>) -> Option<&'a Arc<str>> {
+pub fn skill<'a>(facts: &Facts<'a>) -> Option<&'a Arc<str>> {
     let wanted = match (facts.path_skill, facts.named_skill) {
         (Some(path), Some(named)) if path != named => return None,
         (path, named) => path.or(named),

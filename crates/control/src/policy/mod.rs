@@ -37,7 +37,8 @@ mod rule;
 mod slots;
 
 pub use decide::{Caps, Decision, Effective, Facts, Policy, Set, Subject};
-pub use input::media_types;
+pub use input::{SKILL_EXTENSION, media_types, named_skill};
+pub use judge::skill;
 pub use rule::{ANY, Callers, Limits, Mode, Rule};
 pub use slots::{DEFAULT_CONCURRENCY, MAX_SLOT_KEYS, Slot, SlotKey, Slots};
 

@@ -1,0 +1,187 @@
+//! What a gate is, and what a call leaves with as it passes one after the other.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chancery_protocol::{
+    BoxFuture, Call, Denied, HopId, JsonObject, Operation, Request, SendMessageRequest, TaskId,
+};
+
+use crate::Millis;
+use crate::ledger::{Account, Estimate, Reservation, Tariff};
+use crate::lineage::Descent;
+use crate::plane::{Governed, Plane};
+use crate::policy::{Caps, Slot};
+use crate::routing::Route;
+
+/// Decides whether a call goes on. One file a gate, in `gates/`; an application may add its own behind them.
+///
+/// ```
+/// use chancery_control::{Gate, Passage, Verdict};
+/// use chancery_protocol::{Denied, DeniedKind};
+///
+/// /// Nobody works at night.
+/// #[derive(Debug)]
+/// struct NightRest;
+///
+/// impl Gate for NightRest {
+///     fn name(&self) -> &'static str {
+///         "night-rest"
+///     }
+///
+///     fn admit(&self, passage: &mut Passage) -> Verdict {
+///         let hour = passage.now.0 / 3_600_000 % 24;
+///         if hour < 6 {
+///             return Verdict::Deny(Denied::new(self.name(), DeniedKind::Forbidden, "NIGHT_REST"));
+///         }
+///         Verdict::Admit
+///     }
+/// }
+/// ```
+pub trait Gate: Send + Sync + fmt::Debug {
+    /// What it is called, in refusals and logs.
+    fn name(&self) -> &'static str;
+
+    /// Whether it has a say about an operation. Unless it says otherwise, about what begins work, and nothing else.
+    fn concerns(&self, operation: Operation) -> bool {
+        is_send(operation)
+    }
+
+    /// Decides. What the call is given is put into the passage; dropping that gives it back.
+    fn admit(&self, passage: &mut Passage) -> Verdict;
+}
+
+/// What a gate has decided.
+pub enum Verdict {
+    /// The call goes on.
+    Admit,
+    /// It does not.
+    Deny(Denied),
+    /// That is known when this is ready, and what it gives has been done.
+    Wait(BoxFuture<'static, Continue>),
+}
+
+/// What is done to a passage after a wait.
+pub type Continue = Box<dyn FnOnce(&mut Passage) -> Verdict + Send>;
+
+/// A call on its way through the gates, and what they have given it so far.
+#[derive(Debug)]
+pub struct Passage {
+    /// The call.
+    pub call: Call,
+    /// Its id, should it be let through.
+    pub hop: HopId,
+    /// The time at which it came.
+    pub now: Millis,
+    /// The agent that is called.
+    pub agent: Arc<Governed>,
+    pub(crate) plane: Arc<Plane>,
+    pub(crate) given: Given,
+    /// Whether the gates are only asked what they would say: nothing is taken then.
+    pub(crate) rehearsal: bool,
+    /// What there is to say about each gate, if somebody asks.
+    pub(crate) notes: Vec<Note>,
+    /// What was let through only because it is being observed.
+    pub(crate) would_deny: Vec<Denied>,
+}
+
+/// What the gates have given a call. Given back in the order of the fields, which is that of the gates in reverse.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) slot: Option<Slot>,
+    pub(crate) caps: Caps,
+    pub(crate) route: Option<Route>,
+    pub(crate) descent: Option<Descent>,
+    pub(crate) reservation: Option<Reservation>,
+    /// The account of the root, which the calls that follow from this one are charged to as well.
+    pub(crate) root: Option<Arc<Account>>,
+    pub(crate) tariff: Option<Arc<Tariff>>,
+    pub(crate) estimate: Option<Estimate>,
+    pub(crate) skill: Option<Arc<str>>,
+    /// The task of an equal call that was let through before.
+    pub(crate) repeats: Option<TaskId>,
+}
+
+/// Something to know about a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The gate.
+    pub gate: &'static str,
+    /// What is to be known.
+    pub text: String,
+}
+
+/// Whether an operation begins work.
+pub(crate) fn is_send(operation: Operation) -> bool {
+    matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage)
+}
+
+// === impl Passage ===
+
+impl Passage {
+    pub(crate) fn new(plane: Arc<Plane>, agent: Arc<Governed>, call: Call, now: Millis) -> Self {
+        Self {
+            call,
+            hop: HopId::generate(),
+            now,
+            agent,
+            plane,
+            given: Given::default(),
+            rehearsal: false,
+            notes: Vec::new(),
+            would_deny: Vec::new(),
+        }
+    }
+
+    /// The operation that is asked for.
+    pub fn operation(&self) -> Operation {
+        self.call.request.operation()
+    }
+
+    /// What is said, if something is.
+    pub fn send(&self) -> Option<&SendMessageRequest> {
+        match &self.call.request {
+            Request::SendMessage(request) | Request::SendStreamingMessage(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The skill that the call is for, as far as the gates so far know.
+    pub fn skill(&self) -> Option<&Arc<str>> {
+        self.given.skill.as_ref()
+    }
+
+    /// An entry of the metadata of an extension: of the message, or else of the request.
+    pub(crate) fn extension<T: serde::de::DeserializeOwned>(&self, uri: &str) -> Option<T> {
+        let request = self.send()?;
+        let of = |metadata: &Option<JsonObject>| metadata.as_ref()?.entry(uri).ok().flatten();
+        of(&request.message.metadata).or_else(|| of(&request.metadata))
+    }
+
+    pub(crate) fn note(&mut self, gate: &'static str, text: impl FnOnce() -> String) {
+        if self.rehearsal {
+            self.notes.push(Note { gate, text: text() });
+        }
+    }
+}
+
+// === impl Verdict ===
+
+impl fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admit => f.write_str("Admit"),
+            Self::Deny(denied) => f.debug_tuple("Deny").field(denied).finish(),
+            Self::Wait(_) => f.write_str("Wait"),
+        }
+    }
+}
+
+impl From<Result<(), Denied>> for Verdict {
+    fn from(decided: Result<(), Denied>) -> Self {
+        match decided {
+            Ok(()) => Self::Admit,
+            Err(denied) => Self::Deny(denied),
+        }
+    }
+}

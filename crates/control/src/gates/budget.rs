@@ -1,0 +1,127 @@
+//! Whether there is money, tokens and room for the call, at every level that limits any: held before it runs.
+
+use std::sync::Arc;
+
+use chancery_protocol::Denied;
+
+use crate::gate::{Continue, Gate, Passage, Verdict};
+use crate::ledger::{Account, Accounts, Admission, Cap, Metric, Scope, Standing, check};
+use crate::lineage::Payer;
+use crate::policy::{self, Facts, Subject};
+
+/// The third gate.
+#[derive(Debug)]
+pub struct BudgetGate;
+
+impl Gate for BudgetGate {
+    fn name(&self) -> &'static str {
+        "budget"
+    }
+
+    fn admit(&self, passage: &mut Passage) -> Verdict {
+        let plane = passage.plane.clone();
+        passage.given.skill = skill(passage);
+        let accounts = accounts(passage);
+        let money = accounts.iter().any(|account| account.limits(Metric::MicroUsd));
+        let tariff = plane.prices.tariff(&passage.agent.name, passage.given.skill.as_ref());
+        let estimate = match tariff.estimate(passage.call.context.ceiling_micro_usd, money) {
+            Ok(estimate) => estimate,
+            Err(denied) => return Verdict::Deny(denied),
+        };
+        passage.note("budget", || {
+            format!("holds {} micro-USD and {} tokens", estimate.hold.micro_usd, estimate.hold.tokens)
+        });
+        (passage.given.tariff, passage.given.estimate) = (Some(tariff), Some(estimate));
+        if passage.rehearsal {
+            accounts.iter().for_each(|account| note(passage, account));
+            return check(&accounts, estimate.hold, passage.now).map_err(Denied::from).into();
+        }
+        let caller = passage.call.context.principal.id.clone();
+        let deadline = plane.until(passage.call.context.deadline, passage.now);
+        match plane.ledger.admit(&caller, accounts, estimate.hold, deadline, passage.now) {
+            Ok(Admission::Reserved(reservation)) => {
+                passage.given.reservation = Some(reservation);
+                Verdict::Admit
+            }
+            Ok(Admission::Waiting(ticket)) => {
+                plane.hands.wake();
+                Verdict::Wait(Box::pin(async move {
+                    let admitted = ticket.await;
+                    Box::new(move |passage: &mut Passage| match admitted {
+                        Ok(reservation) => {
+                            passage.given.reservation = Some(reservation);
+                            Verdict::Admit
+                        }
+                        Err(refusal) => Verdict::Deny(refusal.into()),
+                    }) as Continue
+                }))
+            }
+            Err(refusal) => Verdict::Deny(refusal.into()),
+        }
+    }
+}
+
+/// Says what is left of each limit of an account.
+fn note(passage: &mut Passage, account: &Account) {
+    for standing in account.standings(passage.now) {
+        let Standing { metric, window, cap, remaining, .. } = standing;
+        let scope = account.scope();
+        passage.note("budget", || {
+            format!("{scope}: {} of {} left {}", metric.text(remaining), metric.text(cap), window.as_str())
+        });
+    }
+}
+
+/// The skill that the call is for, as policy will see it: what it costs depends on it.
+fn skill(passage: &Passage) -> Option<Arc<str>> {
+    let context = &passage.call.context;
+    let named = policy::named_skill(passage.send()?);
+    let subject = Subject { realm: &context.principal.realm, caller: &context.principal.id, groups: &[] };
+    let mut facts = Facts::new(subject, &passage.agent.name, passage.operation());
+    (facts.skills, facts.path_skill) = (&passage.agent.skills, context.skill.as_deref());
+    facts.named_skill = named.as_deref();
+    policy::skill(&facts).cloned()
+}
+
+/// Every account that the call is charged to.
+fn accounts(passage: &mut Passage) -> Accounts {
+    let plane = passage.plane.clone();
+    let context = &passage.call.context;
+    let payer = passage.given.descent.as_ref().map_or(Payer::Caller, |descent| descent.payer());
+    let parent = passage.given.descent.as_ref().and_then(|descent| descent.parent.as_ref());
+    let above = parent.and_then(|parent| plane.held(parent.hop));
+    // What is done on somebody's behalf is at their expense, whoever does it.
+    let payee = above.as_ref().map_or_else(|| context.principal.clone(), |above| above.payer.clone());
+    let now = passage.now;
+    let caller = match &payer {
+        Payer::Unattributed(agent) => {
+            let id = format!("unattributed/{agent}").into();
+            let scope = Scope::Caller { realm: payee.realm.clone(), id };
+            plane.ledger.account_with(&scope, &plane.settings.unattributed, now)
+        }
+        Payer::Caller | Payer::Root(_) => {
+            let scope = Scope::Caller { realm: payee.realm.clone(), id: payee.id.clone() };
+            plane.ledger.account(&scope, now)
+        }
+    };
+    let ceiling = context.ceiling_micro_usd;
+    let root: Option<Arc<Account>> = match &above {
+        Some(above) => above.root.clone(),
+        None => plane.ledger.root(passage.hop, lowered(plane.settings.root_cap, ceiling)),
+    };
+    let of_call = if above.is_some() { ceiling } else { None };
+    let call = plane.ledger.hop(passage.hop, lowered(plane.settings.call_cap, of_call));
+    passage.given.root.clone_from(&root);
+    let shared = [Scope::Global, Scope::Realm(payee.realm.clone()), Scope::Agent(passage.agent.name.clone())];
+    let shared = shared.iter().filter_map(|scope| plane.ledger.account(scope, now));
+    shared.chain(caller).chain(root).chain(call).collect()
+}
+
+/// A cap that the caller's own word may lower and nothing else.
+fn lowered(cap: Cap, ceiling: Option<u64>) -> Cap {
+    let micro_usd = match (cap.micro_usd, ceiling) {
+        (Some(cap), Some(ceiling)) => Some(cap.min(ceiling)),
+        (cap, ceiling) => cap.or(ceiling),
+    };
+    Cap { micro_usd, ..cap }
+}

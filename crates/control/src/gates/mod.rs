@@ -1,0 +1,15 @@
+//! The gates, one file each. Their order is the list in `pipeline`.
+
+mod budget;
+mod idempotency;
+mod identity;
+mod lineage;
+mod policy;
+mod routing;
+
+pub use budget::BudgetGate;
+pub use idempotency::IdempotencyGate;
+pub use identity::IdentityGate;
+pub use lineage::LineageGate;
+pub use policy::PolicyGate;
+pub use routing::RoutingGate;

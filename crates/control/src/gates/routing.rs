@@ -1,0 +1,40 @@
+//! Which member of the pool answers, where the agent is one.
+
+use crate::gate::{Gate, Passage, Verdict};
+use crate::routing::{Route, Wanted};
+
+/// The fifth gate.
+#[derive(Debug)]
+pub struct RoutingGate;
+
+impl Gate for RoutingGate {
+    fn name(&self) -> &'static str {
+        "routing"
+    }
+
+    fn admit(&self, passage: &mut Passage) -> Verdict {
+        let agent = passage.agent.clone();
+        let Some(pool) = &agent.pool else { return Verdict::Admit };
+        let message = passage.send().map(|request| &request.message);
+        let wanted = Wanted {
+            principal: &passage.call.context.principal,
+            skill: passage.given.skill.as_deref(),
+            task: message.and_then(|message| message.task_id.as_ref()),
+            context: message.and_then(|message| message.context_id.as_ref()),
+            turn: 0,
+        };
+        let now = passage.now;
+        let routed = match passage.rehearsal {
+            true => pool.foretell(&wanted, now).map(|decision| Route { ticket: None, decision }),
+            false => pool.route(&wanted, now),
+        };
+        match routed {
+            Ok(route) => {
+                passage.note("routing", || route.decision.to_string());
+                passage.given.route = Some(route);
+                Verdict::Admit
+            }
+            Err(denied) => Verdict::Deny(denied),
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! What an admitted call holds, from when it is let through until it is settled: exactly once, whatever becomes of it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use chancery_protocol::{
+    Amount, CostSource, Denied, DeniedKind, Edge, Hold, HopId, Principal, Settled, Settling, Statement,
+    TaskId, TaskState, Timestamp, Usage,
+};
+use parking_lot::Mutex;
+
+use crate::Millis;
+use crate::gate::Given;
+use crate::ledger::{Account, Estimate, Figure, Reservation, Tariff};
+use crate::lineage::OpenHop;
+use crate::plane::{Plane, Stop};
+use crate::policy::{COST_LIMIT, Caps, GATE as POLICY, Slot, TOKEN_LIMIT};
+use crate::routing::Ticket;
+
+/// The reason of a call whose time is up.
+pub const POLICY_TIMEOUT: &str = "PolicyTimeout";
+
+/// What one admitted call holds.
+pub(crate) struct Held {
+    plane: Arc<Plane>,
+    /// The place of the call in its chain.
+    open: Arc<OpenHop>,
+    /// Who asked for it; owns its task.
+    principal: Principal,
+    /// Who pays for it, and for what follows from it.
+    pub(crate) payer: Principal,
+    /// The account of the root.
+    pub(crate) root: Option<Arc<Account>>,
+    skill: Option<Arc<str>>,
+    trace: Arc<str>,
+    opened: Millis,
+    /// When its time is up.
+    until: Option<Millis>,
+    caps: Caps,
+    source: CostSource,
+    estimate: Estimate,
+    tariff: Arc<Tariff>,
+    token: String,
+    itself: OnceLock<Weak<Held>>,
+    settled: AtomicBool,
+    /// What is left to give back, in reverse order of how it was given.
+    grants: Mutex<Grants>,
+    spent: Mutex<Spent>,
+}
+
+struct Grants {
+    slot: Option<Slot>,
+    ticket: Option<Ticket>,
+    reservation: Option<Reservation>,
+}
+
+/// What is known of what the call has used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    /// What its task had used before.
+    before: Usage,
+    /// All that its task has used, if anybody has said so.
+    total: Option<Usage>,
+    stopped: bool,
+}
+
+/// What a call leaves the gates with, besides what they gave it.
+pub(crate) struct Leaving {
+    pub(crate) open: Arc<OpenHop>,
+    pub(crate) principal: Principal,
+    pub(crate) payer: Principal,
+    pub(crate) token: String,
+    pub(crate) now: Millis,
+    pub(crate) is_local: bool,
+}
+
+// === impl Held ===
+
+impl Held {
+    pub(crate) fn new(plane: Arc<Plane>, leaving: Leaving, given: Given) -> Arc<Self> {
+        let Leaving { open, principal, payer, token, now, is_local } = leaving;
+        let Given { slot, caps, route, reservation, root, tariff, estimate, skill, .. } = given;
+        let tariff = tariff.unwrap_or_else(|| plane.prices.tariff(&open.agent, skill.as_ref()));
+        let estimate = estimate.unwrap_or(free());
+        let grants = Grants { slot, ticket: route.and_then(|route| route.ticket), reservation };
+        let held = Arc::new(Self {
+            trace: open.context.trace_id.to_string().into(),
+            open,
+            principal,
+            payer,
+            root,
+            skill,
+            opened: now,
+            until: caps.duration.map(|duration| now + duration),
+            caps,
+            source: if is_local { CostSource::Metered } else { CostSource::Reported },
+            estimate,
+            tariff,
+            token,
+            itself: OnceLock::new(),
+            settled: AtomicBool::new(false),
+            grants: Mutex::new(grants),
+            spent: Mutex::default(),
+            plane,
+        });
+        let _ = held.itself.set(Arc::downgrade(&held));
+        held.plane.keep(&held);
+        held
+    }
+
+    /// The record of the call as it now stands.
+    pub(crate) fn edge(&self, settled: Option<Settled>) -> Box<Edge> {
+        Box::new(Edge {
+            hop: self.open.hop,
+            root: self.open.root,
+            parent: self.open.parent,
+            depth: self.open.context.depth,
+            trace: Some(self.trace.clone()),
+            realm: self.open.realm.clone(),
+            caller: self.open.caller.clone(),
+            agent: self.open.agent.clone(),
+            skill: self.skill.clone(),
+            peer: self.open.peer.clone(),
+            task: self.open.task().cloned(),
+            opened: timestamp(self.opened),
+            reserved: self.reserved(),
+            settled,
+        })
+    }
+
+    /// The first word of an answer has come.
+    pub(crate) fn heard(&self) {
+        if let Some(ticket) = &self.grants.lock().ticket {
+            ticket.first_event(self.plane.hands.now());
+        }
+    }
+
+    /// Nobody could be reached where it was sent to.
+    pub(crate) fn unreachable(&self) {
+        if let Some(ticket) = &self.grants.lock().ticket {
+            ticket.transport_failure(self.plane.hands.now());
+        }
+    }
+
+    /// It was answered without a task: this is all there will be.
+    pub(crate) fn answered(&self) {
+        let settled = self.settlement(None, None).0;
+        self.book(&settled);
+        self.plane.hands.record(self.edge(Some(settled)));
+    }
+
+    /// Its time is up.
+    pub(crate) fn time_is_up(&self) {
+        let limit = self.caps.duration.unwrap_or_default();
+        self.stop(format!("{POLICY_TIMEOUT}: the call took longer than the {limit:?} that policy allows"));
+    }
+
+    /// Has the work stopped, once.
+    fn stop(&self, why: String) {
+        if std::mem::replace(&mut self.spent.lock().stopped, true) {
+            return;
+        }
+        if let Some(task) = self.open.task() {
+            let (agent, principal) = (self.open.agent.clone(), self.principal.clone());
+            self.plane.hands.stop(Stop { agent, principal, task: task.clone(), why: Some(why) });
+        }
+    }
+
+    fn reserved(&self) -> Amount {
+        self.grants.lock().reservation.as_ref().map_or(self.estimate.hold, Reservation::amount)
+    }
+
+    /// What the call comes to, and what it has used.
+    fn settlement(&self, state: Option<TaskState>, reported: Option<Usage>) -> (Settled, Usage) {
+        let Spent { before, total, .. } = *self.spent.lock();
+        let total = most(total, reported);
+        let used = total.map(|total| less(total, before));
+        let figure = self.tariff.charge(&self.estimate, used.map(|used| (used, self.source)));
+        let settled = Settled {
+            at: timestamp(self.plane.hands.now()),
+            charged: figure.amount,
+            source: figure.source,
+            state,
+        };
+        let mut shown = total.unwrap_or(before);
+        shown.cost_micro_usd = before.cost_micro_usd.saturating_add(figure.amount.micro_usd);
+        (settled, shown)
+    }
+
+    /// Whether so much is within what one call may use, and held.
+    fn afford(&self, used: Usage) -> Result<(), Denied> {
+        let figure = self.tariff.charge(&self.estimate, Some((used, self.source)));
+        let needed = figure.amount;
+        let over = |cap: Option<u64>, needed: u64| cap.filter(|cap| needed > *cap);
+        let capped = over(self.caps.micro_usd, needed.micro_usd)
+            .map(|cap| (COST_LIMIT, cap, needed.micro_usd))
+            .or_else(|| over(self.caps.tokens, needed.tokens).map(|cap| (TOKEN_LIMIT, cap, needed.tokens)));
+        if let Some((reason, cap, needed)) = capped {
+            let mut denied = Denied::new(POLICY, DeniedKind::Forbidden, reason);
+            (denied.limit, denied.observed) = (Some(cap.to_string()), Some(needed.to_string()));
+            denied.hint = Some("ask for less at a time, or have the policy raised".to_owned());
+            return Err(denied);
+        }
+        let grants = self.grants.lock();
+        let Some(reservation) = &grants.reservation else { return Ok(()) };
+        let held = reservation.amount();
+        let more = Amount {
+            micro_usd: needed.micro_usd.saturating_sub(held.micro_usd),
+            tokens: needed.tokens.saturating_sub(held.tokens),
+            tasks: 0,
+        };
+        if more == Amount::default() {
+            return Ok(());
+        }
+        reservation.extend(more, self.plane.hands.now()).map_err(Denied::from)
+    }
+
+    /// Books what the call came to and gives back what it holds; only the first time.
+    fn book(&self, settled: &Settled) {
+        if self.settled.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let now = self.plane.hands.now();
+        let Grants { slot, ticket, reservation } = {
+            let mut grants = self.grants.lock();
+            Grants {
+                slot: grants.slot.take(),
+                ticket: grants.ticket.take(),
+                reservation: grants.reservation.take(),
+            }
+        };
+        drop(slot);
+        if let Some(ticket) = ticket {
+            ticket.cost(settled.charged.micro_usd);
+            ticket.succeeded(now);
+        }
+        if let Some(reservation) = reservation {
+            reservation.settle(settled.charged, now);
+        }
+        self.close();
+        let is_cut_short = matches!(settled.state, Some(TaskState::Canceled | TaskState::Failed));
+        let following = if is_cut_short { self.plane.lineage.open.cascade(&self.open) } else { Vec::new() };
+        self.plane.lineage.open.remove(&self.open);
+        following.iter().for_each(|hop| self.cancel(hop));
+    }
+
+    /// Stops a call that was made on behalf of this one.
+    fn cancel(&self, hop: &OpenHop) {
+        let Some(task) = hop.task() else { return };
+        let principal = Principal { realm: hop.realm.clone(), id: hop.caller.clone() };
+        self.plane.hands.stop(Stop { agent: hop.agent.clone(), principal, task: task.clone(), why: None });
+    }
+
+    fn close(&self) {
+        self.plane.forget(self.open.hop, self.until);
+    }
+}
+
+impl Hold for Held {
+    fn hop(&self) -> HopId {
+        self.open.hop
+    }
+
+    fn lineage(&self) -> Option<&str> {
+        Some(&self.token)
+    }
+
+    fn resume(&self, consumed: Usage) {
+        self.spent.lock().before = consumed;
+    }
+
+    fn begin(&self, task: &TaskId) -> Box<Edge> {
+        self.open.began(task);
+        if let (Some(until), Some(held)) = (self.until, self.itself.get().and_then(Weak::upgrade)) {
+            self.plane.watch(&held, until);
+        }
+        self.heard();
+        self.edge(None)
+    }
+
+    fn spend(&self, total: Usage) -> Result<(), Denied> {
+        let used = {
+            let mut spent = self.spent.lock();
+            spent.total = most(spent.total, Some(total));
+            less(total, spent.before)
+        };
+        let afforded = self.afford(used);
+        if let Err(denied) = &afforded {
+            self.stop(denied.to_string());
+        }
+        afforded
+    }
+
+    fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling {
+        self.open.began(task);
+        let (settled, usage) = self.settlement(Some(state), usage);
+        let left = self.grants.lock().reservation.as_ref().map(|held| {
+            let (left, held) = (held.remaining(self.plane.hands.now()), held.amount());
+            let after = |left: Option<u64>, held: u64, charged: u64| {
+                left.map(|left| left.saturating_add(held).saturating_sub(charged))
+            };
+            let charged = settled.charged;
+            (
+                after(left.micro_usd, held.micro_usd, charged.micro_usd),
+                after(left.tokens, held.tokens, charged.tokens),
+            )
+        });
+        let (remaining_micro_usd, remaining_tokens) = left.unwrap_or_default();
+        let statement =
+            Statement { usage, cost_source: settled.source, remaining_micro_usd, remaining_tokens };
+        Settling { edge: self.edge(Some(settled)), settled, statement }
+    }
+
+    fn settled(&self, settled: &Settled) {
+        self.heard();
+        if let Some(used) = self.spent.lock().total {
+            self.tariff.observe(used);
+        }
+        self.book(settled);
+    }
+}
+
+/// A call that nobody settles: what led to it failed before it came to anything, or the process winds down. What it is known
+/// to have used is charged, and nothing else.
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.settled.load(Ordering::Acquire) {
+            return;
+        }
+        let used = self.spent.lock().total.is_some();
+        let mut settled = self.settlement(None, None).0;
+        if !used {
+            settled.charged = Amount::default();
+        }
+        self.book(&settled);
+        if used || self.open.task().is_some() {
+            self.plane.hands.record(self.edge(Some(settled)));
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("hop", &self.open.hop)
+            .field("agent", &self.open.agent)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Of a call that the budget has not seen, because it only observes and could not say.
+fn free() -> Estimate {
+    let figure = Figure { amount: Amount::ONE_TASK, source: CostSource::Estimated, flagged: true };
+    Estimate { hold: Amount::default(), expected: figure }
+}
+
+fn timestamp(at: Millis) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(at.0).unwrap_or(i64::MAX))
+}
+
+/// What was used at most, of two reports.
+fn most(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
+    let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
+    Some(Usage {
+        input_tokens: a.input_tokens.max(b.input_tokens),
+        output_tokens: a.output_tokens.max(b.output_tokens),
+        cost_micro_usd: a.cost_micro_usd.max(b.cost_micro_usd),
+    })
+}
+
+fn less(total: Usage, before: Usage) -> Usage {
+    Usage {
+        input_tokens: total.input_tokens.saturating_sub(before.input_tokens),
+        output_tokens: total.output_tokens.saturating_sub(before.output_tokens),
+        cost_micro_usd: total.cost_micro_usd.saturating_sub(before.cost_micro_usd),
+    }
+}

@@ -1,0 +1,236 @@
+//! Everything that is decided with, for all agents of a gateway: one plane, and a pipeline for each agent in front of it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use chancery_protocol::{
+    BoxFuture, CallContext, Denied, Edge, Hold as _, HopId, Operation, Principal, TaskId,
+};
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+
+use crate::Millis;
+use crate::gate::Gate;
+use crate::gates::{BudgetGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate};
+use crate::held::Held;
+use crate::ledger::{Cap, Caps, Ledger, Prices};
+use crate::lineage::Lineage;
+use crate::policy::{Policy, Slots};
+use crate::routing::Pool;
+
+/// Whether somebody may come in at all. The gateway asks before anything is looked up.
+pub trait Resolver: Send + Sync + fmt::Debug {
+    /// Whether this caller may ask this of this agent.
+    fn resolve(&self, context: &CallContext, operation: Operation) -> Result<(), Denied>;
+}
+
+/// What decisions need done, and what they cannot know: the world outside, as the gateway has it. Nothing here may wait.
+pub trait Hands: Send + Sync + fmt::Debug {
+    /// The time.
+    fn now(&self) -> Millis;
+
+    /// Stops the work on a task.
+    fn stop(&self, stop: Stop);
+
+    /// Keeps the record of a call that has no task to be kept with.
+    fn record(&self, edge: Box<Edge>);
+
+    /// Something is due earlier than was said: see [`Plane::next_tick`].
+    fn wake(&self);
+
+    /// The task of an equal call that was let through before.
+    fn task_of_key(
+        &self,
+        principal: Principal,
+        agent: Arc<str>,
+        key: String,
+    ) -> BoxFuture<'static, Option<TaskId>>;
+}
+
+/// A task whose work is to be stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// The agent that works on it.
+    pub agent: Arc<str>,
+    /// Whose task it is.
+    pub principal: Principal,
+    /// The task.
+    pub task: TaskId,
+    /// Why, for its caller to read; none if it is canceled along with what it was done for.
+    pub why: Option<String>,
+}
+
+/// An agent as the gates know it.
+#[derive(Debug)]
+pub struct Governed {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The ids of its skills.
+    pub skills: Vec<Arc<str>>,
+    /// Its members, if it is a pool.
+    pub pool: Option<Pool>,
+    /// Whether it runs here, where what it spends is counted, or elsewhere, where it is told.
+    pub is_local: bool,
+}
+
+/// Whether what a gate refuses is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It is.
+    #[default]
+    Enforce,
+    /// It is let through, and written down.
+    Observe,
+}
+
+/// What is set for all calls.
+#[derive(Clone, Debug, Default)]
+pub struct PlaneSettings {
+    /// By the name of the gate; enforced where nothing is said.
+    pub modes: HashMap<&'static str, Mode>,
+    /// What a call from outside and all the calls it leads to may cost.
+    pub root_cap: Cap,
+    /// What one call may cost.
+    pub call_cap: Cap,
+    /// What an agent may spend on calls of which nobody knows whom they are for.
+    pub unattributed: Caps,
+}
+
+/// Everything that is decided with.
+#[derive(Debug)]
+pub struct Plane {
+    /// Who may come in; everybody whom the bindings have let in, if none.
+    pub resolver: Option<Arc<dyn Resolver>>,
+    /// What may be spent.
+    pub ledger: Ledger,
+    /// What calls cost.
+    pub prices: Prices,
+    /// How far calls may lead to calls.
+    pub lineage: Lineage,
+    /// Who may do what.
+    pub policy: Policy,
+    /// How many calls are open, by caller and skill.
+    pub slots: Arc<Slots>,
+    /// The rest.
+    pub settings: PlaneSettings,
+    /// The world outside.
+    pub hands: Arc<dyn Hands>,
+    /// In the order in which a call passes them.
+    gates: Vec<Box<dyn Gate>>,
+    held: Vec<Mutex<HashMap<HopId, Weak<Held>, RandomState>>>,
+    /// Calls by when their time is up.
+    due: Mutex<BTreeMap<(Millis, HopId), Weak<Held>>>,
+}
+
+const SHARDS: usize = 32;
+
+// === impl Plane ===
+
+impl Plane {
+    /// With the gates of this crate, in their order.
+    pub fn new(
+        resolver: Option<Arc<dyn Resolver>>,
+        ledger: Ledger,
+        prices: Prices,
+        lineage: Lineage,
+        policy: Policy,
+        settings: PlaneSettings,
+        hands: Arc<dyn Hands>,
+    ) -> Self {
+        let gates: Vec<Box<dyn Gate>> = vec![
+            Box::new(IdentityGate),
+            Box::new(IdempotencyGate),
+            Box::new(BudgetGate),
+            Box::new(LineageGate),
+            Box::new(RoutingGate),
+            Box::new(PolicyGate),
+        ];
+        let held = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let (slots, due) = (Slots::new(), Mutex::default());
+        Self { resolver, ledger, prices, lineage, policy, slots, settings, hands, gates, held, due }
+    }
+
+    /// Adds a gate behind the others.
+    #[must_use]
+    pub fn with_gate(mut self, gate: impl Gate + 'static) -> Self {
+        self.gates.push(Box::new(gate));
+        self
+    }
+
+    /// The gates in the order in which a call passes them.
+    pub fn gates(&self) -> impl Iterator<Item = &dyn Gate> {
+        self.gates.iter().map(|gate| &**gate)
+    }
+
+    pub(crate) fn gate(&self, place: usize) -> Option<&dyn Gate> {
+        self.gates.get(place).map(|gate| &**gate)
+    }
+
+    pub(crate) fn mode(&self, gate: &str) -> Mode {
+        self.settings.modes.get(gate).copied().unwrap_or_default()
+    }
+
+    /// When something is due that nobody asks for: a call whose time is up, a call that has waited long enough.
+    pub fn next_tick(&self) -> Option<Millis> {
+        let due = self.due.lock().first_key_value().map(|((at, _), _)| *at);
+        let queue = self.ledger.next_wakeup(self.hands.now());
+        due.into_iter().chain(queue).min()
+    }
+
+    /// Does what is due.
+    pub fn tick(&self) {
+        let now = self.hands.now();
+        self.ledger.poll_queue(now);
+        let mut late = Vec::new();
+        {
+            let mut due = self.due.lock();
+            while let Some(first) = due.first_entry().filter(|first| first.key().0 <= now) {
+                late.extend(first.remove().upgrade());
+            }
+        }
+        late.iter().for_each(|held| held.time_is_up());
+    }
+
+    /// The open call of this id.
+    pub(crate) fn held(&self, hop: HopId) -> Option<Arc<Held>> {
+        self.shard(hop).lock().get(&hop)?.upgrade()
+    }
+
+    pub(crate) fn keep(&self, held: &Arc<Held>) {
+        self.shard(held.hop()).lock().insert(held.hop(), Arc::downgrade(held));
+    }
+
+    pub(crate) fn forget(&self, hop: HopId, until: Option<Millis>) {
+        self.shard(hop).lock().remove(&hop);
+        if let Some(until) = until {
+            self.due.lock().remove(&(until, hop));
+        }
+    }
+
+    pub(crate) fn watch(&self, held: &Arc<Held>, until: Millis) {
+        let mut due = self.due.lock();
+        let is_first = due.first_key_value().is_none_or(|((first, _), _)| until < *first);
+        due.insert((until, held.hop()), Arc::downgrade(held));
+        drop(due);
+        if is_first {
+            self.hands.wake();
+        }
+    }
+
+    /// A point in time as the decisions count it.
+    pub(crate) fn until(&self, deadline: Option<Instant>, now: Millis) -> Option<Millis> {
+        deadline.map(|deadline| now + deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// All calls that are open.
+    pub fn open_calls(&self) -> Vec<Edge> {
+        let shards = self.held.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>());
+        shards.filter_map(|held| held.upgrade()).map(|held| *held.edge(None)).collect()
+    }
+
+    fn shard(&self, hop: HopId) -> &Mutex<HashMap<HopId, Weak<Held>, RandomState>> {
+        &self.held[usize::from(hop.as_bytes()[15]) % SHARDS]
+    }
+}
