@@ -11,6 +11,7 @@
 //! | `error` | what can go wrong |
 //! | `limits` | how much is kept, and for how long |
 //! | `clock` | the time, which never goes back |
+//! | `edge`, `spend` | the record of admitted calls, and what they cost added up |
 //! | `outbox` | push notification configurations, and what is still to be delivered to them |
 //! | `recovery` | tasks that were cut short |
 //! | `fold` | which batch a task takes, and what it makes of the task |
@@ -18,6 +19,7 @@
 //! | `sqlite/` | the store that outlives it |
 
 mod clock;
+mod edge;
 mod error;
 mod fold;
 mod limits;
@@ -25,15 +27,18 @@ mod memory;
 mod outbox;
 mod record;
 mod recovery;
+mod spend;
 mod sqlite;
 
 pub use clock::Clock;
+pub use edge::{EdgePage, EdgeQuery, MOST_EDGES, Realms, RootSpend, RootSpends};
 pub use error::StoreError;
 pub use limits::{Retention, StoreLimits, TaskLimits};
 pub use memory::MemoryStore;
 pub use outbox::{Delivery, OutboxPlace, Registration};
 pub use record::{Admission, Appended, Batch, ListQuery, Page, PageToken, Read, Scope, Snapshot, StoreCheck};
 pub use recovery::Unfinished;
+pub use spend::{Spend, SpendPage, SpendPlace};
 pub use sqlite::SqliteStore;
 
 use std::path::Path;

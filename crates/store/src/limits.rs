@@ -37,16 +37,24 @@ pub struct Retention {
     pub admissions: Duration,
     /// How many idempotency keys are remembered at most.
     pub max_admissions: usize,
+    /// How long the record of an admitted call is kept, from when it was let through. One that is not settled is
+    /// never forgotten.
+    pub edges: Duration,
+    /// How many of those that are settled are kept at most; the oldest go first.
+    pub max_edges: usize,
+    /// How long it is kept what was spent on a day.
+    pub spend: Duration,
 }
 
 impl StoreLimits {
     /// The defaults for the store that a URL names. A disk keeps more than memory does: a million tasks and as
-    /// many idempotency keys.
+    /// many idempotency keys and records of calls.
     pub fn for_url(url: &str) -> Self {
         let mut limits = Self::default();
         if url.starts_with("sqlite:") {
             limits.retention.max_tasks = 1_000_000;
             limits.retention.max_admissions = 1_000_000;
+            limits.retention.max_edges = 1_000_000;
         }
         limits
     }
@@ -66,6 +74,9 @@ impl Default for Retention {
             max_tasks: 25_000,
             admissions: Duration::from_secs(24 * 60 * 60),
             max_admissions: 100_000,
+            edges: Duration::from_secs(90 * 24 * 60 * 60),
+            max_edges: 25_000,
+            spend: Duration::from_secs(400 * 24 * 60 * 60),
         }
     }
 }

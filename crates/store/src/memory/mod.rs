@@ -5,12 +5,14 @@
 //! only that of the journal, so streams do not wait for each other.
 
 mod admission;
+mod edge;
 mod journal;
 mod outbox;
 mod push;
 mod recovery;
 mod registration;
 mod retention;
+mod spend;
 mod table;
 
 use std::collections::HashMap;
@@ -25,6 +27,7 @@ use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, StoreCheck};
 use admission::Admissions;
+use edge::Edges;
 use journal::{Closed, Journal, Terms};
 use outbox::Outbox;
 use retention::{Ended, EndedTasks};
@@ -39,6 +42,7 @@ pub struct MemoryStore {
     ended: Mutex<EndedTasks>,
     admissions: Mutex<Admissions>,
     outbox: Arc<Outbox>,
+    edges: Box<Mutex<Edges>>,
 }
 
 /// The tasks of one scope.
@@ -58,6 +62,7 @@ impl MemoryStore {
             ended: Mutex::default(),
             admissions: Mutex::default(),
             outbox: Arc::new(Outbox::new(clock.clone())),
+            edges: Box::default(),
             clock,
         }
     }
@@ -72,6 +77,15 @@ impl MemoryStore {
         id: &TaskId,
         mut batch: Batch,
     ) -> Result<Appended, StoreError> {
+        let edge = batch.edge.take();
+        let appended = self.admit(scope, id, batch)?;
+        if let Some(edge) = edge {
+            self.put_edge(edge);
+        }
+        Ok(appended)
+    }
+
+    fn admit(&self, scope: &Scope, id: &TaskId, mut batch: Batch) -> Result<Appended, StoreError> {
         let Some(admission) = batch.admission.take() else { return self.commit(scope, id, batch) };
         // The lock is held across the commit, so that of two equal requests exactly one commits.
         let mut admissions = self.admissions.lock();
@@ -119,6 +133,7 @@ impl MemoryStore {
     pub(crate) fn sweep(&self, now: Timestamp) {
         self.admissions.lock().forget(now, &self.limits.retention);
         while self.sweep_some(now) {}
+        self.sweep_edges(now);
         self.scopes.write().retain(|_, tasks| Arc::strong_count(tasks) > 1 || !tasks.lock().is_empty());
     }
 
@@ -130,6 +145,7 @@ impl MemoryStore {
     pub(crate) fn delete_owner(&self, realm: &str, owner: &str) -> usize {
         let is_theirs = |scope: &Scope| &*scope.realm == realm && &*scope.owner == owner;
         self.admissions.lock().delete(is_theirs);
+        self.delete_edges(realm, owner);
         let gone = self.scopes.write().extract_if(|scope, _| is_theirs(scope)).collect::<Vec<_>>();
         gone.into_iter().map(|(_, tasks)| tasks.lock().clear()).sum()
     }

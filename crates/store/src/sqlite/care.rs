@@ -55,6 +55,7 @@ impl SqliteStore {
         let tasks = self.readers.read("count somebody's tasks", read).await?;
         let step = || Upkeep::DeleteOwner { realm: realm.to_owned(), owner: owner.to_owned() };
         while self.upkeep(step()).await? > 0 {}
+        self.delete_edges(realm, owner).await?;
         Ok(tasks)
     }
 
@@ -128,6 +129,7 @@ fn check(connection: &Connection) -> rusqlite::Result<StoreCheck> {
     check_counts(connection, &mut found)?;
     check_tasks(connection, &mut found)?;
     check_strays(connection, &mut found)?;
+    super::calls::check(connection, &mut found, MOST_PROBLEMS)?;
     found.problems.truncate(MOST_PROBLEMS);
     Ok(found)
 }

@@ -9,11 +9,14 @@
 //! | `load`, `list`, `readers` | reading, on threads of its own |
 //! | `place`, `sum` | the integers that things are kept under; checksums |
 //! | `outbox`, `recovery` | push notifications; tasks that were cut short |
+//! | `calls`, `edge`, `spend` | the record of admitted calls, and what they cost added up |
 //! | `checkpoint`, `sweep`, `care` | the log, retention, backup and checks |
 //! | `queue`, `failure` | between callers and threads; what callers are told |
 
+mod calls;
 mod care;
 mod checkpoint;
+mod edge;
 mod entry;
 mod failure;
 mod list;
@@ -27,6 +30,7 @@ mod readers;
 mod recovery;
 mod schema;
 mod scopes;
+mod spend;
 mod sum;
 mod sweep;
 mod threads;
@@ -43,6 +47,7 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
+use edge::EdgeRow;
 use entry::Entry;
 use failure::closed;
 use options::{Durability, Options};
@@ -114,15 +119,24 @@ impl SqliteStore {
         mut batch: Batch,
     ) -> Result<Appended, StoreError> {
         let (admission, state) = (batch.admission.take(), batch.state.take());
+        let edge = batch.edge.take().map(EdgeRow::new);
         // Left in the batch as well: it decides what is kept of a whole life.
         let push = batch.push.clone();
         let (body, kept) = ready(id, batch, &self.limits.task, &self.clock)?;
         let push = push.map(|config| Push::new(*config)).transpose()?.map(|(_, push)| push);
         let permit = self.room(body.bytes() >> 10).await?;
         let (reply, answer) = oneshot::channel();
-        let (scope_kept, id_kept) = (scope.clone(), id.clone());
-        let write =
-            Write { scope: scope_kept, id: id_kept, admission, state, push, body, reply, _permit: permit };
+        let write = Write {
+            scope: scope.clone(),
+            id: id.clone(),
+            admission,
+            state,
+            push,
+            edge,
+            body,
+            reply,
+            _permit: permit,
+        };
         self.commit(Job::Write(Box::new(write))).await?;
         let committed = answer.await.map_err(|_| closed(WHAT))??;
         self.appended(scope, id, kept, committed).await

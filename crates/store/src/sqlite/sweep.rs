@@ -32,6 +32,7 @@ impl SqliteStore {
         while self.upkeep(admissions()).await? > 0 {}
         let (ended_by, max_tasks) = (before(now, retention.tasks), retention.max_tasks);
         while self.upkeep(Upkeep::Forget { ended_by, max_tasks }).await? > 0 {}
+        self.sweep_edges(now).await?;
         let ended_by = before(now, retention.events);
         loop {
             let folded = self.readers.read("read old tasks", move |reader| due(reader, ended_by)).await?;

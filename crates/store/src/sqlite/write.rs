@@ -9,6 +9,7 @@ use chancery_protocol::{
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::edge::EdgeRow;
 use super::entry::Entry;
 use super::load::ends_to_bytes;
 use super::place::Rank;
@@ -27,6 +28,7 @@ pub(super) struct Write {
     pub(super) admission: Option<Admission>,
     pub(super) state: Option<Json>,
     pub(super) push: Option<Push>,
+    pub(super) edge: Option<EdgeRow>,
     pub(super) body: Body,
     pub(super) reply: oneshot::Sender<Result<Committed, StoreError>>,
     /// Room in the queue.
@@ -39,6 +41,8 @@ pub(super) enum Body {
     Life { context: Option<ContextId>, rank: Rank, fold: Fold },
     /// Events of a task, which the first of them may create.
     Events { batch: Batch, rows: Rows, rank: Option<Rank> },
+    /// No task at all, only an edge.
+    Nothing,
 }
 
 /// A task as the database keeps it when it has no events.
@@ -166,6 +170,7 @@ impl Body {
         match self {
             Self::Life { fold, .. } => fold.json.len(),
             Self::Events { rows, .. } => rows.json.len(),
+            Self::Nothing => 0,
         }
     }
 }

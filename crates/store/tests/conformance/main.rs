@@ -6,8 +6,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing where it must be has failed")]
 
 mod admissions;
+mod calls;
 mod care;
 mod concurrency;
+mod edge_retention;
+mod edges;
 mod fold;
 mod journal;
 mod limits;
@@ -18,6 +21,7 @@ mod push_configs;
 mod recovery;
 mod retention;
 mod scopes;
+mod spend;
 mod support;
 
 use std::sync::Arc;
@@ -78,6 +82,21 @@ macro_rules! store_suite {
                 no_event_is_lost_among_threads,
             }
             checks! { recovery => open: only_tasks_at_work_are_unfinished, unfinished_pages_join, }
+            checks! { edges => open:
+                an_edge_is_there_if_its_batch_is, a_settled_edge_never_changes, an_open_edge_is_replaced,
+                a_call_without_a_task_has_an_edge, open_edges_are_found_until_they_are_settled,
+                the_tree_of_a_root_is_in_order, filters_alone_and_together, pages_join_in_both_orders,
+                realms_never_mix, a_query_looks_at_so_many_and_no_more, one_of_many_settles,
+            }
+            checks! { spend => open:
+                every_charge_is_counted_once_and_by_its_second, spans_grow_with_age_and_lose_nothing,
+                pages_of_sums_join, sums_never_overflow, the_dearest_root_comes_first,
+                a_root_is_counted_with_all_that_is_under_it,
+            }
+            checks! { edge_retention => open:
+                settled_edges_are_forgotten_in_time, the_cap_forgets_the_oldest_settled_edge,
+                sums_outlive_their_edges, sums_are_forgotten_in_time, what_a_caller_did_is_deleted,
+            }
             checks! { care => store(open): what_an_owner_had_is_deleted, }
             checks! { concurrency => store(open):
                 chunks_from_many_threads, one_end_wins, nothing_slips_in_after_the_end, one_creation_wins,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 
 use chancery_protocol::{
-    Artifact, ContextId, Event, Json, JsonObject, KeptTask, Message, Part, StreamResponse, Task,
+    Artifact, ContextId, Edge, Event, Json, JsonObject, KeptTask, Message, Part, StreamResponse, Task,
     TaskArtifactUpdateEvent, TaskId, TaskPushNotificationConfig, TaskState, TaskStatus,
     TaskStatusUpdateEvent, Timestamp,
 };
@@ -142,6 +142,12 @@ impl Draft {
     /// With a push notification configuration.
     pub(crate) fn push(mut self, config: &str) -> Self {
         self.batch.push = Some(Box::new(push_config(config).into()));
+        self
+    }
+
+    /// With the record of the call that it is of.
+    pub(crate) fn edge(mut self, edge: Edge) -> Self {
+        self.batch.edge = Some(Box::new(edge));
         self
     }
 

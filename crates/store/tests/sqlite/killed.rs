@@ -5,8 +5,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use chancery_protocol::TaskState;
+use chancery_protocol::{Edge, HopId, TaskId, TaskState};
+use chancery_store::Store;
 
+use crate::calls::*;
 use crate::folder::*;
 use crate::support::*;
 
@@ -50,8 +52,28 @@ async fn what_was_acknowledged_outlives_a_kill() {
                 assert_eq!(read(&store, id, 0, usize::MAX).await.len() as u64, found.number);
             }
         }
+        calls_are_in_step(&store).await;
     }
     assert!(acknowledged.len() > 100, "{} tasks are too few to tell", acknowledged.len());
+}
+
+/// Each task has its call, settled if it has ended; what was charged is in the sums.
+async fn calls_are_in_step(store: &Store) {
+    let found = edges(store, &all()).await;
+    let states: HashMap<_, _> = found.iter().map(|edge| (edge.task.clone().unwrap(), edge.settled)).collect();
+    let page = store.list(&scope(), &query(usize::MAX)).await.unwrap();
+    assert_eq!((states.len(), page.tasks.len()), (found.len(), found.len()));
+    for task in &page.tasks {
+        let settled = states[&value(task).id];
+        assert_eq!(settled.is_some(), task.state() == TaskState::Completed);
+    }
+    let settled = found.iter().filter(|edge| edge.settled.is_some()).count() as u64;
+    assert_eq!(total(&sums(store, &realm(), 0).await), (settled, settled));
+}
+
+/// The call that a task is of.
+fn call_of(task: &TaskId) -> Edge {
+    Edge { hop: HopId::generate(), ..call(0).task(task.as_str()) }
 }
 
 /// Tells what it has committed, as it does.
@@ -66,12 +88,14 @@ async fn write_until_killed(path: &std::path::Path) -> ! {
             let store = store.clone();
             tokio::spawn(async move {
                 for _ in 0..100_000 {
-                    let whole = chancery_protocol::TaskId::generate();
+                    let whole = TaskId::generate();
                     let life =
                         create(whole.as_str(), TaskState::Submitted, 0).status(TaskState::Completed, 0);
+                    let life = life.edge(call_of(&whole).settled(0, 1));
                     tell(whole.as_str(), life.done(&store).await.number);
-                    let long = chancery_protocol::TaskId::generate();
-                    let begun = create(long.as_str(), TaskState::Working, 0).done(&store).await;
+                    let long = TaskId::generate();
+                    let begun = create(long.as_str(), TaskState::Working, 0).edge(call_of(&long));
+                    let begun = begun.done(&store).await;
                     tell(long.as_str(), begun.number);
                     for n in 0..5 {
                         let appended = draft(long.as_str()).chunk("a", &n.to_string()).done(&store).await;

@@ -8,8 +8,13 @@
 #[allow(dead_code, reason = "the conformance suite uses the rest")]
 mod support;
 
+#[path = "../conformance/calls.rs"]
+#[allow(dead_code, reason = "the conformance suite uses the rest")]
+mod calls;
+
 mod care;
 mod damage;
+mod edges;
 mod failures;
 mod folder;
 mod groups;

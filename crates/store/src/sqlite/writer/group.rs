@@ -20,7 +20,7 @@ use crate::sqlite::place::{MOST_EVENTS, Rank};
 use crate::sqlite::write::{Body, Committed, Fold, Push, Rows, Write};
 
 /// What a batch has done, to be shown once it is committed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Effect {
     /// The number of the last event before it.
     before: u64,
@@ -110,9 +110,18 @@ impl Desk {
     }
 
     fn write(&mut self, write: &Write) -> Result<Effect, Refusal> {
+        let effect = self.write_body(write)?;
+        if let Some(edge) = &write.edge {
+            self.put_edge(edge)?;
+        }
+        Ok(effect)
+    }
+
+    fn write_body(&mut self, write: &Write) -> Result<Effect, Refusal> {
         let creates = match &write.body {
             Body::Life { .. } => true,
             Body::Events { batch, .. } => batch.creates(),
+            Body::Nothing => return Ok(Effect::default()),
         };
         let not_found = || StoreError::NotFound { id: write.id.clone() };
         let scope = match self.scope(&write.scope)? {
@@ -132,6 +141,7 @@ impl Desk {
             Body::Events { batch, rows, rank } => {
                 self.write_events((scope, &write.id), batch, rows, *rank, write.push.as_ref())?
             }
+            Body::Nothing => return Ok(Effect::default()),
         };
         if let Some(state) = &write.state {
             rows::put_state(&self.connection, task, state.as_str())?;

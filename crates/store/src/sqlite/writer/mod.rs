@@ -4,6 +4,7 @@
 //! A thread does it, or one of the callers for all of them: see `lead`.
 
 mod counts;
+mod edges;
 mod facts;
 mod group;
 mod lead;
@@ -28,8 +29,10 @@ use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::Scope;
 use counts::Counts;
+use edges::Tally;
 use facts::Ledger;
 
+pub(super) use edges::{EdgeStep, STEP as EDGE_STEP, kept, read_sum};
 pub(super) use lead::Lead;
 pub(super) use push::{PushChange, PushWhat};
 pub(super) use rows::find_admission;
@@ -69,6 +72,7 @@ pub(super) struct Desk {
     pace: Arc<Pace>,
     ledger: Ledger,
     counts: Counts,
+    tally: Tally,
     /// Scopes that this transaction has made or found, to be shown when it is committed.
     fresh_scopes: Vec<(Scope, i64)>,
     next_task: i64,
@@ -103,6 +107,7 @@ impl Desk {
         next_task: i64,
     ) -> rusqlite::Result<Self> {
         let counts = Counts::load(&connection)?;
+        let tally = Tally::load(&connection)?;
         let Shared { entries, scopes, gate, pace } = shared;
         Ok(Self {
             connection,
@@ -115,6 +120,7 @@ impl Desk {
             pace,
             ledger: Ledger::default(),
             counts,
+            tally,
             fresh_scopes: Vec::new(),
             next_task,
             is_failing: false,
@@ -167,9 +173,11 @@ impl Desk {
 
     fn finish(&mut self) -> rusqlite::Result<()> {
         self.counts.write(&self.connection)?;
+        self.tally.write(&self.connection)?;
         self.date()?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.counts.settle();
+        self.tally.settle();
         self.ledger.settle();
         for (scope, number) in self.fresh_scopes.drain(..) {
             self.scopes.insert(scope, number);
@@ -197,6 +205,7 @@ impl Desk {
         }
         self.dated = None;
         self.counts.roll_back();
+        self.tally.roll_back();
         self.ledger.roll_back();
         self.fresh_scopes.clear();
     }

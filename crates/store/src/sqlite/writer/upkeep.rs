@@ -4,6 +4,7 @@ use chancery_protocol::TaskId;
 use rusqlite::{Connection, params};
 
 use super::Desk;
+use super::edges::EdgeStep;
 use crate::error::StoreError;
 use crate::sqlite::failure::unavailable;
 use crate::sqlite::place::{self, state_of};
@@ -22,6 +23,8 @@ pub(in crate::sqlite) enum Upkeep {
     ForgetAdmissions { used_by: i64, max: usize },
     /// Deletes what somebody owns.
     DeleteOwner { realm: String, owner: String },
+    /// Keeps the record of calls in bounds.
+    Edges(EdgeStep),
 }
 
 /// A task that has ended, folded.
@@ -82,6 +85,7 @@ impl Desk {
             Upkeep::Forget { ended_by, max_tasks } => self.forget(*ended_by, *max_tasks),
             Upkeep::ForgetAdmissions { used_by, max } => forget_admissions(&self.connection, *used_by, *max),
             Upkeep::DeleteOwner { realm, owner } => self.delete_owner(realm, owner),
+            Upkeep::Edges(step) => self.keep_up_edges(step),
         }
     }
 
