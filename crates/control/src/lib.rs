@@ -18,6 +18,7 @@
 //! | `pipeline`, `permitted` | the way through them, and to whoever answers |
 //! | `plane` | all that is decided with, and the ports to the world outside |
 //! | `held` | what an admitted call holds until it is settled |
+//! | `restore` | what an earlier process had let through |
 //! | `explain` | what the gates would say, to read |
 //! | `ledger` | what may be spent: accounts, windows, reservations, prices |
 //! | `lineage` | on whose behalf a call is made, and how far that may go |
@@ -34,6 +35,7 @@ mod permitted;
 mod pipeline;
 mod plane;
 pub mod policy;
+mod restore;
 pub mod routing;
 mod time;
 
@@ -43,6 +45,7 @@ pub use held::POLICY_TIMEOUT;
 pub use permitted::{Executor, Permitted};
 pub use pipeline::Pipeline;
 pub use plane::{Governed, Hands, Mode, Plane, PlaneSettings, Resolver, Stop};
+pub use restore::RestoredCall;
 pub use time::Millis;
 
 /// The gates of the pipeline, in the order a call passes them.

@@ -3,6 +3,10 @@
 mod cli;
 mod config;
 mod demo;
+mod gateway;
+mod govern;
+mod identity;
+mod rehearsal;
 
 use std::process::ExitCode;
 

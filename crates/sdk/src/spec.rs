@@ -159,6 +159,11 @@ impl AgentSpec {
         self
     }
 
+    /// The ids of what the agent can do.
+    pub fn skill_ids(&self) -> impl Iterator<Item = &str> {
+        self.skills.iter().map(|skill| skill.id.as_str())
+    }
+
     /// The name that is its address.
     pub fn name(&self) -> &str {
         &self.name

@@ -4,9 +4,12 @@ mod agent;
 mod card;
 mod config;
 mod demo;
+mod explain;
 mod failure;
+mod key;
 mod output;
 mod send;
+mod serve;
 mod storage;
 mod store;
 mod task;
@@ -45,7 +48,10 @@ enum Command {
     ConfigSchema(config::ConfigSchema),
     Demo(demo::Demo),
     EffectiveConfig(config::EffectiveConfig),
+    Explain(explain::Explain),
+    Key(key::KeyCommand),
     Send(send::Send),
+    Serve(serve::Serve),
     Store(store::StoreCommand),
     Task(task::TaskCommand),
 }
@@ -78,7 +84,13 @@ impl Command {
             Self::Send(send) => send.format(),
             Self::Task(task) => task.format(),
             Self::EffectiveConfig(config) => config.format(),
-            Self::Check(_) | Self::ConfigSchema(_) | Self::Demo(_) | Self::Store(_) => Format::Text,
+            Self::Explain(explain) => explain.format(),
+            Self::Check(_)
+            | Self::ConfigSchema(_)
+            | Self::Demo(_)
+            | Self::Key(_)
+            | Self::Serve(_)
+            | Self::Store(_) => Format::Text,
         }
     }
 }
@@ -93,7 +105,10 @@ impl Arguments {
             Command::ConfigSchema(schema) => schema.run(&mut out),
             Command::Demo(demo) => demo.run().await,
             Command::EffectiveConfig(config) => config.run(&mut out),
+            Command::Explain(explain) => explain.run(&mut out).await,
+            Command::Key(key) => key.run(&mut out),
             Command::Send(send) => send.run(&mut out).await,
+            Command::Serve(serve) => serve.run(&mut out).await,
             Command::Store(store) => store.run().await,
             Command::Task(task) => task.run(&mut out).await,
         }

@@ -94,8 +94,8 @@ pub(crate) struct IdentitySection {
 pub(crate) struct KnownAgent {
     /// The name of the agent in this fleet that it is; or a name of its own.
     pub(crate) name: String,
-    /// Its Ed25519 public key, in base64url.
-    pub(crate) public_key: String,
+    /// Its agent id: 64 hexadecimal digits, made from its public key.
+    pub(crate) id: String,
     /// What isolates it from others.
     #[serde(default = "default_realm")]
     pub(crate) realm: String,
@@ -415,7 +415,7 @@ impl Default for RecursionSection {
 impl Default for RoutingSection {
     fn default() -> Self {
         Self {
-            default_selector: "power_of_two".to_owned(),
+            default_selector: "power_of_two_choices".to_owned(),
             latency_budget_ms: 2000,
             fallback: None,
             seed: 0,

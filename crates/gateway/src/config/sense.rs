@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use chancery_control::routing::Selectors;
 use chancery_protocol::OPERATIONS;
 use chancery_sdk::is_agent_name;
 
@@ -9,10 +10,6 @@ use super::document::{Node, Origin};
 use super::file::{AgentKind, AgentSection, Config};
 use super::problem::{Problem, nearest};
 use crate::demo;
-
-/// How a member of a pool can be chosen.
-pub(crate) const SELECTORS: [&str; 5] =
-    ["cheapest_under_latency", "lowest_latency", "round_robin", "capability_match", "power_of_two"];
 
 /// Everything that does not make sense.
 pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
@@ -56,7 +53,9 @@ impl Sense<'_> {
     }
 
     fn selector(&mut self, path: &[&str], name: &str, besides: &[&str]) {
-        self.one_of(path, name, "selector", &[&SELECTORS, besides].concat());
+        let selectors = Selectors::default();
+        let known: Vec<_> = selectors.names().chain(besides.iter().copied()).collect();
+        self.one_of(path, name, "selector", &known);
     }
 
     fn agents(&mut self, agents: &[AgentSection]) {

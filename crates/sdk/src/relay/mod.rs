@@ -110,6 +110,11 @@ impl Relay {
         })
     }
 
+    /// The agent's own card.
+    pub fn card(&self) -> &AgentCard {
+        &self.card
+    }
+
     /// Another name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, Caller, DynEndpoint, Error, ErrorCode, NoRoute, Operation, Principal,
-    Reply, Request, TaskId, Version,
+    BoxFuture, Call, CallContext, Caller, CancelTaskRequest, DynEndpoint, Error, ErrorCode, NoRoute,
+    Operation, Principal, Reply, Request, TaskId, Version,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -103,6 +103,34 @@ impl Service {
     /// The same for one connection.
     pub(crate) fn for_connection(&self, source: IpAddr) -> Self {
         Self { site: self.site.clone(), source: Some(source) }
+    }
+
+    /// Cancels a task of an agent of the site in the name of whoever owns it, past whatever stands in front of the agent.
+    /// Says whether there was anything to cancel.
+    pub async fn cancel_task(
+        &self,
+        agent: &str,
+        principal: &Principal,
+        task: &TaskId,
+    ) -> Result<bool, Error> {
+        let Some(mount) = self.site.mounts.iter().find(|mount| &*mount.name == agent) else {
+            return Ok(false);
+        };
+        let request = CancelTaskRequest { tenant: String::new(), id: task.clone(), metadata: None };
+        let context = CallContext::new(principal.clone(), mount.name.clone());
+        let canceled = match &mount.served {
+            Served::Agent(runtime) => {
+                chancery_protocol::Endpoint::cancel_task(runtime, Call { request, context }).await
+            }
+            Served::Relay(relay) => {
+                chancery_protocol::Endpoint::cancel_task(relay, Call { request, context }).await
+            }
+        };
+        match canceled {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Ends a task of an agent of the site as FAILED, for a reason that its caller may read, and stops the work on it,

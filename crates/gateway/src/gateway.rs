@@ -1,0 +1,140 @@
+//! The gateway: store, agents, control plane and server, put together from the configuration, top down.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use chancery_protocol::AgentCard;
+use chancery_sdk::{AgentSpec, Relay, Server, ServerBuilder};
+use chancery_store::{Store, StoreLimits};
+
+use crate::config::{AgentKind, AgentSection, Config};
+use crate::demo;
+use crate::govern::{Foundations, Governor};
+use crate::identity::Identities;
+
+/// The file in the data directory that holds the tasks.
+const FILE: &str = "chancery.db";
+
+/// A gateway that listens.
+pub(crate) struct Gateway {
+    server: Server,
+    store: Arc<Store>,
+    names: Vec<String>,
+}
+
+impl Gateway {
+    /// Opens the store, finds the agents, puts the gates in front of them and listens.
+    pub(crate) async fn start(config: Arc<Config>) -> anyhow::Result<Self> {
+        if config.agent.is_empty() {
+            bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
+        }
+        let identities = Identities::open(&config)?;
+        let store = Arc::new(open_store(&config)?);
+        let mut server = Server::builder().store(store.clone());
+        let mut skills = HashMap::new();
+        for agent in &config.agent {
+            server = mount(server, agent, &mut skills).await?;
+        }
+        let name = public_name(&config);
+        let secret = identities.lineage_secret();
+        let foundations = Foundations { store: store.clone(), name, secret, skills };
+        let governor = Governor::new(&config, foundations).await?;
+        server = identities.guard(server).guard(governor.clone());
+        if let Some(url) = &config.server.public_url {
+            server = server.public_url(url);
+        }
+        if let Some(address) = config.server.grpc_listen {
+            server = server.grpc_listen(address);
+        }
+        let listen = config.server.listen;
+        let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
+        governor.serves(server.service().clone());
+        let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
+        Ok(Self { server, store, names })
+    }
+
+    /// What is served, for people.
+    pub(crate) fn welcome(&self) -> String {
+        let url = self.server.url();
+        let mut text = format!("Chancery at {url}\n\n");
+        let width = self.names.iter().map(String::len).max().unwrap_or_default();
+        for name in &self.names {
+            text.push_str(&format!("  {name:width$}  {url}/agents/{name}/\n"));
+        }
+        if self.server.recovered() > 0 {
+            let ended = self.server.recovered();
+            text.push_str(&format!("\nThe last process had left {ended} tasks unfinished; they have failed, and say why\n"));
+        }
+        text
+    }
+
+    /// Serves until SIGTERM or Ctrl-C.
+    pub(crate) async fn run(self) {
+        self.server.run().await;
+        self.store.close();
+    }
+}
+
+/// Opens the store that the configuration names.
+pub(crate) fn open_store(config: &Config) -> anyhow::Result<Store> {
+    let url = store_url(config)?;
+    if config.store.url.is_none() {
+        let data = &config.store.data;
+        std::fs::create_dir_all(data).with_context(|| format!("cannot make the data directory {}", data.display()))?;
+    }
+    Store::open(&url, StoreLimits::for_url(&url)).context("cannot open the store")
+}
+
+/// The URL of the store.
+pub(crate) fn store_url(config: &Config) -> anyhow::Result<String> {
+    if let Some(url) = &config.store.url {
+        return Ok(url.clone());
+    }
+    let path = config.store.data.join(FILE);
+    let path = path.to_str().with_context(|| format!("{} is not valid UTF-8", path.display()))?;
+    Ok(format!("sqlite:{path}"))
+}
+
+/// The name that lineage tokens are for.
+pub(crate) fn public_name(config: &Config) -> String {
+    let own = || format!("http://{}", config.server.listen);
+    config.server.public_url.clone().unwrap_or_else(own)
+}
+
+/// Puts an agent at its path, and notes its skills.
+async fn mount(
+    server: ServerBuilder,
+    agent: &AgentSection,
+    skills: &mut HashMap<String, Vec<String>>,
+) -> anyhow::Result<ServerBuilder> {
+    match agent.kind {
+        AgentKind::Builtin => {
+            let spec = builtin(&agent.name)?;
+            skills.insert(agent.name.clone(), spec.skill_ids().map(str::to_owned).collect());
+            Ok(server.fleet_agent(spec))
+        }
+        AgentKind::A2a => {
+            let relay = relay(agent).await?;
+            skills.insert(agent.name.clone(), skills_of(relay.card()));
+            Ok(server.fleet_relay(relay))
+        }
+    }
+}
+
+pub(crate) fn builtin(name: &str) -> anyhow::Result<AgentSpec> {
+    demo::agents().find(|spec| spec.name() == name).with_context(|| format!("there is no builtin agent `{name}`"))
+}
+
+async fn relay(agent: &AgentSection) -> anyhow::Result<Relay> {
+    let name = agent.name.as_str();
+    let reached = || format!("agent `{name}` cannot be reached");
+    match &agent.url {
+        Some(url) => Ok(Relay::connect(url).await.with_context(reached)?.name(name)),
+        None => bail!("agent `{name}` has no URL"),
+    }
+}
+
+fn skills_of(card: &AgentCard) -> Vec<String> {
+    card.skills.iter().map(|skill| skill.id.clone()).collect()
+}

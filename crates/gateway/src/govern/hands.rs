@@ -1,0 +1,134 @@
+//! What the control plane needs done: stops, records, timers. It never waits; this task does it for it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use chancery_control::{Hands, Millis, Plane, Stop};
+use chancery_protocol::{BoxFuture, Edge, Principal, TaskId};
+use chancery_sdk::Service;
+use chancery_store::{Scope, Store};
+use tokio::sync::{Notify, mpsc};
+
+/// How many things may wait to be done. What comes then is done by a task of its own.
+const WAITING: usize = 4096;
+
+/// The gateway's side of the control plane's ports.
+#[derive(Debug)]
+pub(super) struct Helper {
+    store: Arc<Store>,
+    jobs: mpsc::Sender<Job>,
+    due: Arc<Notify>,
+    service: Arc<OnceLock<Service>>,
+}
+
+#[derive(Debug)]
+enum Job {
+    Stop(Stop),
+    Record(Box<Edge>),
+}
+
+/// What [`Helper`] leaves to be done.
+pub(super) struct Worker {
+    jobs: mpsc::Receiver<Job>,
+    due: Arc<Notify>,
+    store: Arc<Store>,
+    service: Arc<OnceLock<Service>>,
+}
+
+impl Helper {
+    pub(super) fn new(store: Arc<Store>) -> (Self, Worker) {
+        let (jobs, queue) = mpsc::channel(WAITING);
+        let (due, service) = (Arc::new(Notify::new()), Arc::new(OnceLock::new()));
+        let worker = Worker { jobs: queue, due: due.clone(), store: store.clone(), service: service.clone() };
+        (Self { store, jobs, due, service }, worker)
+    }
+
+    /// Says who serves, once that is known.
+    pub(super) fn serves(&self, service: Service) {
+        let _ = self.service.set(service);
+    }
+
+    fn give(&self, job: Job) {
+        if let Err(mpsc::error::TrySendError::Full(job)) = self.jobs.try_send(job) {
+            let (store, service) = (self.store.clone(), self.service.clone());
+            tokio::spawn(async move { job.run(&store, &service).await });
+        }
+    }
+}
+
+impl Hands for Helper {
+    fn now(&self) -> Millis {
+        Millis(u64::try_from(self.store.clock().millis().as_millis()).unwrap_or_default())
+    }
+
+    fn stop(&self, stop: Stop) {
+        self.give(Job::Stop(stop));
+    }
+
+    fn record(&self, edge: Box<Edge>) {
+        self.give(Job::Record(edge));
+    }
+
+    fn wake(&self) {
+        self.due.notify_one();
+    }
+
+    fn task_of_key(
+        &self,
+        principal: Principal,
+        agent: Arc<str>,
+        key: String,
+    ) -> BoxFuture<'static, Option<TaskId>> {
+        let store = self.store.clone();
+        let scope = Scope { realm: principal.realm, owner: principal.id, agent };
+        Box::pin(async move { store.task_of_key(&scope, &key).await.ok().flatten() })
+    }
+}
+
+impl Worker {
+    /// Does what comes, and has the plane do what is due, until nobody can ask for more.
+    pub(super) async fn run(mut self, plane: Arc<Plane>) {
+        loop {
+            let now = plane.hands.now();
+            let next = plane.next_tick().map(|due| due.since(now).max(Duration::from_millis(1)));
+            let timer = async {
+                match next {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                job = self.jobs.recv() => match job {
+                    Some(job) => job.run(&self.store, &self.service).await,
+                    None => return,
+                },
+                () = self.due.notified() => {}
+                () = timer => plane.tick(),
+            }
+        }
+    }
+}
+
+impl Job {
+    async fn run(self, store: &Store, service: &OnceLock<Service>) {
+        match self {
+            Self::Record(edge) => {
+                let hop = edge.hop;
+                if let Err(error) = store.put_edge(edge).await {
+                    tracing::error!(%hop, %error, "the record of call {hop} is lost");
+                }
+            }
+            Self::Stop(Stop { agent, principal, task, why }) => {
+                let Some(service) = service.get() else { return };
+                let stopped = match &why {
+                    Some(why) => service.stop_task(&agent, &principal, &task, why).await,
+                    None => service.cancel_task(&agent, &principal, &task).await,
+                };
+                match stopped {
+                    Ok(_) => tracing::info!(task.id = %task, agent = &*agent, why, "stopped task {task}"),
+                    Err(error) => tracing::warn!(task.id = %task, agent = &*agent, %error, "task {task} is not stopped"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The gateway governed: the control plane made of the configuration, in front of every agent.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `settings` | what the configuration says, in the words of the control plane |
+//! | `hands` | what the control plane needs done |
+//! | `restore` | what an earlier process had let through |
+
+mod hands;
+mod restore;
+mod settings;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use chancery_control::ledger::{Ledger, Prices};
+use chancery_control::lineage::{Keyring, Lineage, Open, Tokens};
+use chancery_control::rate::Rates;
+use chancery_control::routing::{Peer, Pool};
+use chancery_control::{Executor, Governed, Pipeline, Plane};
+use chancery_protocol::{Caller, Denied, DynEndpoint};
+use chancery_sdk::{Guard, Rate, Restored, Service};
+use chancery_store::Store;
+use parking_lot::Mutex;
+
+use crate::config::{AgentKind, AgentSection, Config};
+use hands::{Helper, Worker};
+use restore::Past;
+
+/// The control plane in front of every agent of a server.
+pub(crate) struct Governor {
+    plane: Arc<Plane>,
+    helper: Arc<Helper>,
+    agents: HashMap<Arc<str>, Arc<Governed>>,
+    pipelines: Mutex<HashMap<Arc<str>, Arc<Pipeline>>>,
+    rates: Rates,
+    past: Mutex<Past>,
+}
+
+/// What must be known to govern besides the configuration.
+pub(crate) struct Foundations {
+    pub(crate) store: Arc<Store>,
+    /// What lineage tokens are for: the URL that the world sees.
+    pub(crate) name: String,
+    /// What they are sealed with.
+    pub(crate) secret: Vec<u8>,
+    /// The skills of each agent, by its name.
+    pub(crate) skills: HashMap<String, Vec<String>>,
+}
+
+impl Governor {
+    /// Makes the control plane. What an earlier process had let through counts on.
+    pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
+        let Foundations { store, name, secret, skills } = foundations;
+        let (helper, worker) = Helper::new(store.clone());
+        let helper = Arc::new(helper);
+        let past = Past::read(&store).await.context("cannot read what was let through before")?;
+        let keys = Keyring::try_new("lineage", &secret)?;
+        let (open, _) = Open::rebuild(chancery_control::lineage::DEFAULT_OPEN_CALLS, past.edges(), |_, caller| {
+            config.agent.iter().find(|agent| agent.name == caller).map(|agent| agent.name.as_str().into())
+        });
+        let lineage =
+            Lineage { rules: settings::rules(&config.recursion), tokens: Tokens::new(name, keys), open: Arc::new(open) };
+        let plane = Arc::new(Plane::new(
+            None,
+            Ledger::new(settings::limits(&config.budget)),
+            Prices::new(settings::prices(config)),
+            lineage,
+            settings::policy(config),
+            settings::plane(config),
+            helper.clone(),
+        ));
+        let past = past.restore(&plane);
+        let agents = config.agent.iter().map(|agent| governed(config, agent, &skills)).collect::<Result<_, _>>()?;
+        tokio::spawn(Worker::run(worker, plane.clone()));
+        let rates = settings::rates(&config.rate);
+        let (pipelines, past) = (Mutex::default(), Mutex::new(past));
+        Ok(Arc::new(Self { plane, helper, agents, pipelines, rates, past }))
+    }
+
+    /// Says who serves, once that is known.
+    pub(crate) fn serves(&self, service: Service) {
+        self.helper.serves(service);
+    }
+
+    /// The gates in front of an agent.
+    pub(crate) fn pipeline(&self, agent: &str) -> Option<Arc<Pipeline>> {
+        self.pipelines.lock().get(agent).cloned()
+    }
+
+    pub(crate) fn plane(&self) -> &Arc<Plane> {
+        &self.plane
+    }
+}
+
+impl Guard for Governor {
+    fn protect(&self, agent: &str, endpoint: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint> {
+        let Some(governed) = self.agents.get(agent) else { return endpoint };
+        let executor = match governed.is_local {
+            true => Executor::Local(endpoint),
+            false => Executor::Remote(endpoint),
+        };
+        let pipeline = Arc::new(Pipeline::new(self.plane.clone(), governed.clone(), executor));
+        self.pipelines.lock().insert(governed.name.clone(), pipeline.clone());
+        Arc::new(Front(pipeline))
+    }
+
+    fn restored(&self, agent: &str) -> Vec<Restored> {
+        self.past.lock().take(agent)
+    }
+
+    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+        let now = self.plane.hands.now();
+        let counted = match caller {
+            None => self.rates.source(source, now)?,
+            Some(caller) => self.rates.caller(&caller.principal, now)?,
+        };
+        Ok(counted.map(|counted| Rate { limit: counted.limit, remaining: counted.remaining, reset: counted.reset }))
+    }
+}
+
+/// A pipeline that is kept in two places.
+struct Front(Arc<Pipeline>);
+
+impl DynEndpoint for Front {
+    fn call(&self, call: chancery_protocol::Call) -> chancery_protocol::BoxFuture<'_, Result<chancery_protocol::Reply, chancery_protocol::Error>> {
+        self.0.call(call)
+    }
+}
+
+/// An agent as the gates know it.
+fn governed(
+    config: &Config,
+    agent: &AgentSection,
+    skills: &HashMap<String, Vec<String>>,
+) -> anyhow::Result<(Arc<str>, Arc<Governed>)> {
+    let name: Arc<str> = agent.name.as_str().into();
+    let skills: Vec<Arc<str>> =
+        skills.get(&agent.name).into_iter().flatten().map(|skill| skill.as_str().into()).collect();
+    let peers = agent.members.iter().map(|member| Peer {
+        name: member.name.as_str().into(),
+        price_micro_usd: member.price.map(|price| settings::price(&price).of(0)),
+        skills: skills.clone(),
+    });
+    let pool = match agent.members.is_empty() {
+        true => None,
+        false => {
+            let chosen = settings::pool(&config.routing, agent.selector.as_deref())?;
+            Some(Pool::try_new(name.clone(), peers, chosen)?)
+        }
+    };
+    let is_local = agent.kind == AgentKind::Builtin;
+    Ok((name.clone(), Arc::new(Governed { name, skills, pool, is_local })))
+}

@@ -1,0 +1,210 @@
+//! Who may come in, and by what they are known: the secrets and keys in the data directory.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `secret` | what keys are hashed and lineage tokens sealed with; made at the first start |
+//! | `keys.json` | the records of API keys; written by `chancery key`, read again when it changes |
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, bail};
+use chancery_control::Millis;
+use chancery_control::identity::{
+    AgentRing, AllowList, AllowRule, Authenticator, Credentials, IdentityResolver, KeyRecord, KeyRing, ServerSecret,
+    TokenRules, TrustedAgent, Who,
+};
+use chancery_protocol::signing::AgentId;
+use chancery_protocol::{Caller, Error, Timestamp};
+use chancery_sdk::ServerBuilder;
+use http::request::Parts;
+
+use crate::config::{Config, KnownAgent};
+use crate::gateway::public_name;
+
+const SECRET: &str = "secret";
+const KEYS: &str = "keys.json";
+/// How often it is looked whether keys have changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Who may come in.
+pub(crate) struct Identities {
+    secret: ServerSecret,
+    authenticator: Arc<Authenticator>,
+    resolver: Option<Arc<dyn IdentityResolver>>,
+    anonymous: bool,
+}
+
+/// The records of API keys, in their file.
+pub(crate) struct KeyFile {
+    path: PathBuf,
+    pub(crate) secret: ServerSecret,
+    pub(crate) records: Vec<KeyRecord>,
+}
+
+impl Identities {
+    /// Reads keys and secrets, makes the secret if there is none, and decides who may come in at all.
+    pub(crate) fn open(config: &Config) -> anyhow::Result<Self> {
+        let file = KeyFile::open(&config.store.data)?;
+        let ring = Arc::new(KeyRing::new(&file.secret));
+        ring.replace(&file.records)?;
+        let has_scheme = !ring.is_empty() || !config.identity.agent.is_empty();
+        let is_local = config.server.listen.ip().is_loopback()
+            && config.server.grpc_listen.is_none_or(|address| address.ip().is_loopback());
+        let anonymous = config.server.anonymous.unwrap_or(is_local && !has_scheme);
+        if !anonymous && !has_scheme {
+            bail!(
+                "nobody could call: {} can be reached from elsewhere and no key has been made; make one with `chancery key create`, or let everyone in with `server.anonymous = true`",
+                config.server.listen
+            );
+        }
+        let mut authenticator = Authenticator::default().with_keys(ring.clone());
+        if !config.identity.agent.is_empty() {
+            authenticator = authenticator.with_agents(Arc::new(agent_ring(config)?));
+        }
+        if anonymous {
+            authenticator = authenticator.with_anonymous();
+        }
+        tokio::spawn(watch(file.path, ring));
+        let resolver = allow_list(&config.identity.allow);
+        Ok(Self { secret: file.secret, authenticator: Arc::new(authenticator), resolver, anonymous })
+    }
+
+    /// What lineage tokens are sealed with.
+    pub(crate) fn lineage_secret(&self) -> Vec<u8> {
+        self.secret.to_text().as_bytes().to_vec()
+    }
+
+    /// Who may come in, if not everybody who is known.
+    pub(crate) fn resolver(&self) -> Option<Arc<dyn IdentityResolver>> {
+        self.resolver.clone()
+    }
+
+    /// Has the server ask who is calling, and its cards say how that is shown.
+    pub(crate) fn guard(&self, server: ServerBuilder) -> ServerBuilder {
+        let authenticator = self.authenticator.clone();
+        let mut server = server.authenticate(move |head| authenticate(&authenticator, head));
+        for (name, scheme) in self.authenticator.schemes() {
+            server = server.security_scheme(name, scheme);
+        }
+        if self.anonymous { server.allow_anonymous() } else { server }
+    }
+}
+
+fn authenticate(authenticator: &Authenticator, head: &Parts) -> Result<Caller, Error> {
+    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let credentials = Credentials { authorization: text("authorization"), api_key: text("x-api-key") };
+    Ok(authenticator.authenticate(&credentials, now())?.caller)
+}
+
+fn now() -> Millis {
+    Millis(u64::try_from(Timestamp::now().as_millis()).unwrap_or_default())
+}
+
+fn agent_ring(config: &Config) -> anyhow::Result<AgentRing> {
+    let audience = config.identity.audience.clone().unwrap_or_else(|| public_name(config));
+    let ring = AgentRing::new(TokenRules { audiences: vec![audience], ..TokenRules::default() });
+    let trusted = config.identity.agent.iter().map(|agent| trusted(config, agent)).collect::<Result<Vec<_>, _>>()?;
+    ring.replace(trusted, now())?;
+    Ok(ring)
+}
+
+fn trusted(config: &Config, known: &KnownAgent) -> anyhow::Result<TrustedAgent> {
+    let id = AgentId::parse(&known.id).with_context(|| format!("the id of agent `{}` cannot be read", known.name))?;
+    let mut agent = TrustedAgent::new(id, known.realm.as_str(), known.name.as_str());
+    agent.groups = known.groups.iter().map(|group| group.as_str().into()).collect();
+    let is_ours = config.agent.iter().any(|ours| ours.name == known.name);
+    agent.agent = is_ours.then(|| known.name.as_str().into());
+    Ok(agent)
+}
+
+fn allow_list(allow: &[String]) -> Option<Arc<dyn IdentityResolver>> {
+    let rule = |entry: &String| {
+        let (kind, name) = entry.split_once(':')?;
+        let who = match kind {
+            "caller" => Who::Caller(name.into()),
+            "group" => Who::Group(name.into()),
+            _ => Who::AgentId(name.into()),
+        };
+        Some(AllowRule::new(who))
+    };
+    (!allow.is_empty()).then(|| Arc::new(AllowList::new(allow.iter().filter_map(rule))) as Arc<dyn IdentityResolver>)
+}
+
+/// Takes over keys that are made or revoked while the gateway runs.
+async fn watch(path: PathBuf, ring: Arc<KeyRing>) {
+    let changed = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+    let mut seen: Option<SystemTime> = changed(&path);
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let now = changed(&path);
+        if now == seen {
+            continue;
+        }
+        seen = now;
+        match read_records(&path).and_then(|records| Ok(ring.replace(&records)?)) {
+            Ok(()) => tracing::info!(keys = ring.len(), "the keys have changed"),
+            Err(error) => tracing::error!(%error, "the keys cannot be read; those from before count on"),
+        }
+    }
+}
+
+// === impl KeyFile ===
+
+impl KeyFile {
+    /// Reads the keys of a data directory; makes its secret if there is none.
+    pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(data).with_context(|| format!("cannot make the data directory {}", data.display()))?;
+        let path = data.join(KEYS);
+        let records = read_records(&path)?;
+        Ok(Self { secret: secret(&data.join(SECRET))?, path, records })
+    }
+
+    /// Writes the records, as a whole or not at all.
+    pub(crate) fn save(&self) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(&self.records)?;
+        let draft = self.path.with_extension("draft");
+        write_private(&draft, text.as_bytes())?;
+        fs::rename(&draft, &self.path).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+fn read_records(path: &Path) -> anyhow::Result<Vec<KeyRecord>> {
+    match fs::read(path) {
+        Ok(text) => serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn secret(path: &Path) -> anyhow::Result<ServerSecret> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let mode = fs::metadata(path)?.permissions().mode() & 0o777;
+            if mode & 0o077 != 0 {
+                bail!("{} can be read by others (mode {mode:o}); run `chmod 600 {}`", path.display(), path.display());
+            }
+            ServerSecret::from_text(text.trim()).with_context(|| format!("{} is no secret", path.display()))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let made = ServerSecret::generate()?;
+            write_private(path, made.to_text().as_bytes())?;
+            Ok(made)
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// Writes a file that only its owner can read.
+fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let write = || {
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}

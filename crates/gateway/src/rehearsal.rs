@@ -1,0 +1,107 @@
+//! The control plane of a configuration without a server: to say what it would decide, given what has been spent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use chancery_control::lineage::{Arrival, Departure};
+use chancery_control::{Explanation, Pipeline};
+use chancery_protocol::{Call, Endpoint, HopId, Identity, Principal, Proof};
+use chancery_sdk::Guard;
+use chancery_store::{Store, StoreLimits};
+
+use crate::config::{AgentKind, Config};
+use crate::gateway::{builtin, public_name, store_url};
+use crate::govern::{Foundations, Governor};
+
+/// What would be decided.
+pub(crate) struct Rehearsal {
+    governor: Arc<Governor>,
+    /// A copy of the store, since a gateway may be using it.
+    _copy: Option<tempfile::TempDir>,
+}
+
+const A_MINUTE: Duration = Duration::from_secs(60);
+
+/// Nobody answers in a rehearsal.
+struct Nobody;
+
+impl Endpoint for Nobody {}
+
+impl Rehearsal {
+    pub(crate) async fn new(config: &Config) -> anyhow::Result<Self> {
+        let (store, copy) = spent_so_far(config)?;
+        let mut skills = HashMap::new();
+        for agent in &config.agent {
+            if agent.kind == AgentKind::Builtin {
+                let ids = builtin(&agent.name)?.skill_ids().map(str::to_owned).collect();
+                skills.insert(agent.name.clone(), ids);
+            }
+        }
+        // It seals nothing that leaves this process.
+        let secret = vec![0; 32];
+        let foundations = Foundations { store: Arc::new(store), name: public_name(config), secret, skills };
+        let governor = Governor::new(config, foundations).await?;
+        for agent in &config.agent {
+            governor.protect(&agent.name, Arc::new(Nobody));
+        }
+        Ok(Self { governor, _copy: copy })
+    }
+
+    /// What the gates would say to a call to an agent, so many calls deep.
+    pub(crate) fn explain(&self, agent: &str, mut call: Call, depth: u16) -> anyhow::Result<Explanation> {
+        let pipeline = self.pipeline(agent)?;
+        if depth > 0 {
+            call.context.lineage = Some(self.chain(&call, depth)?);
+            call.context.identity = Arc::new(Identity {
+                proof: Proof::AgentToken,
+                groups: call.context.identity.groups.clone(),
+                agent: Some(step(depth).into()),
+            });
+        }
+        Ok(pipeline.explain(call, self.governor.plane().hands.now()))
+    }
+
+    fn pipeline(&self, agent: &str) -> anyhow::Result<Arc<Pipeline>> {
+        self.governor.pipeline(agent).with_context(|| format!("there is no agent `{agent}` in the configuration"))
+    }
+
+    /// The token of the last of so many calls that lead to one another, by agents that nobody knows.
+    fn chain(&self, call: &Call, depth: u16) -> anyhow::Result<String> {
+        let lineage = &self.governor.plane().lineage;
+        let now = self.governor.plane().hands.now();
+        let Principal { realm, id } = &call.context.principal;
+        let mut token = None;
+        for place in 1..=depth {
+            let (before, agent): (Arc<str>, Arc<str>) = (step(place - 1).into(), step(place).into());
+            let caller = (place > 1).then_some(&before);
+            let arrival =
+                Arrival { realm, agent: caller, anonymous: false, token: token.as_deref(), trace: None };
+            let descent = lineage.attribute(&arrival, now).map_err(chancery_protocol::Error::from)?;
+            // A chain that is too long is refused as it is, however much longer it was to be.
+            let departure = Departure::new(HopId::generate(), realm, id, &agent);
+            let Ok(opened) = lineage.dispatch(&descent, departure) else { break };
+            token = Some(lineage.tokens.mint(&opened, now + A_MINUTE));
+        }
+        token.context("a chain has at least one call")
+    }
+}
+
+fn step(place: u16) -> String {
+    format!("caller-{place}")
+}
+
+/// What was spent, read from a copy of the store; nothing if there is none yet.
+fn spent_so_far(config: &Config) -> anyhow::Result<(Store, Option<tempfile::TempDir>)> {
+    let url = store_url(config)?;
+    let path = url.strip_prefix("sqlite:").map(|rest| rest.split('?').next().unwrap_or(rest));
+    if !path.is_some_and(|path| std::path::Path::new(path).exists()) {
+        return Ok((Store::memory(), None));
+    }
+    let copy = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let file = copy.path().join("copy.db");
+    Store::backup_of(&url, &file).context("cannot read the store")?;
+    let url = format!("sqlite:{}", file.display());
+    Ok((Store::open(&url, StoreLimits::for_url(&url)).context("cannot open a copy of the store")?, Some(copy)))
+}
