@@ -77,7 +77,7 @@ macro_rules! store_suite {
                 what_is_pending_is_neither_compacted_nor_forgotten, what_is_deleted_holds_nothing_back,
                 no_event_is_lost_among_threads,
             }
-            checks! { recovery => open: only_tasks_at_work_are_unfinished, unfinished_pages_join, }
+            checks! { recovery => open: only_tasks_at_work_are_unfinished, tasks_that_wait_are_found_by_their_state, unfinished_pages_join, }
             checks! { care => store(open): what_an_owner_had_is_deleted, }
             checks! { concurrency => store(open):
                 chunks_from_many_threads, one_end_wins, nothing_slips_in_after_the_end, one_creation_wins,
