@@ -154,6 +154,16 @@ fn a_version_and_a_binding_that_are_asked_for_are_used_or_refused() {
 }
 
 #[test]
+fn a_version_that_is_switched_off_is_neither_spoken_nor_named() {
+    let demo = Demo::with(&["--agent", "echo", "--without-version", "0.3,0.1"]);
+    let old = failure(&["send", &demo.url, "hello", "--a2a-version", "0.3"]);
+    assert_eq!(old, (Some(1), "VersionNotSupportedError".to_owned()));
+    assert_eq!(json(&["send", &demo.url, "hello"])["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    let ran = run(&["demo", "--without-version", "2.0"]);
+    assert_eq!(ran.status, Some(2), "{}", ran.err);
+}
+
+#[test]
 fn a_question_names_the_command_that_answers_it() {
     let demo = Demo::start();
     let (agent, ran) = (demo.agent("ask"), run(&["send", &demo.agent("ask"), "hi"]));
