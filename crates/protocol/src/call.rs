@@ -375,6 +375,18 @@ impl Request {
         }
     }
 
+    /// How many messages of history the answer is to have at most, if the request says.
+    pub fn history_length(&self) -> Option<i32> {
+        match self {
+            Self::SendMessage(request) | Self::SendStreamingMessage(request) => {
+                request.configuration.as_ref()?.history_length
+            }
+            Self::GetTask(request) => request.history_length,
+            Self::ListTasks(request) => request.history_length,
+            _ => None,
+        }
+    }
+
     /// The routing key that the request names, wherever it stands.
     pub fn tenant_mut(&mut self) -> &mut String {
         match self {

@@ -7,9 +7,10 @@ use chancery_protocol::jsonrpc::{Envelope, decode_call};
 use chancery_protocol::{AgentCard, Event, Operation, decode_reply};
 use http::{Method, Request as HttpRequest, Response};
 
-use crate::binding::rest as server_rest;
+use crate::binding::{grpc as server_grpc, rest as server_rest};
 use crate::client::fuzzed as client;
 use crate::dialect::{card, v0_1, v0_3};
+use crate::{grpc, protobuf};
 
 /// One decoder, and the name of its corpus.
 #[derive(Debug)]
@@ -34,6 +35,13 @@ targets!(
     v0_3_rest_request,
     v0_1_jsonrpc_request,
     answer,
+    grpc_request,
+    grpc_answer,
+    grpc_frames,
+    grpc_status,
+    grpc_timeout,
+    protobuf_to_json,
+    protobuf_from_json,
     sse,
     event,
     card
@@ -96,17 +104,77 @@ pub fn v0_3_rest_request(bytes: &[u8]) {
     let Some((head, body)) = request_line(bytes) else { return };
     let Some(below) = v0_3::rest::below(&head, head.uri.path()) else { return };
     let Ok(route) = v0_3::rest::find(&head.method, below) else { return };
-    let _ = v0_3::rest::decode(v0_3::Form::PROTO, &route, &head, body);
+    let form = v0_3::Form::for_caller(&head.headers, body);
+    let _ = v0_3::rest::decode(form, &route, &head, body);
 }
 
-/// An answer to any of our own calls, on any wire: the first byte says which, the rest is the body.
+/// An answer to any of our own calls, on any wire: the first byte says to which, the rest is the body.
 pub fn answer(bytes: &[u8]) {
-    let Some((first, body)) = bytes.split_first() else { return };
-    let operations = chancery_protocol::OPERATIONS.each_ref().map(|row| row.operation);
-    let operation: Operation = operations[usize::from(*first) % operations.len()];
+    let Some((operation, body)) = operation(bytes) else { return };
     let success = Response::builder().header("content-type", "application/json").body(());
     let Ok(success) = success else { return };
     client::answer(operation, &success.into_parts().0, body);
+}
+
+/// The operation that the first byte names, and the rest.
+fn operation(bytes: &[u8]) -> Option<(Operation, &[u8])> {
+    let (first, rest) = bytes.split_first()?;
+    let operations = chancery_protocol::OPERATIONS.each_ref().map(|row| row.operation);
+    Some((operations[usize::from(*first) % operations.len()], rest))
+}
+
+/// A call by gRPC in either version, and what else can be asked there: the first byte says which operation, the rest is
+/// the message.
+pub fn grpc_request(bytes: &[u8]) {
+    let Some((operation, message)) = operation(bytes) else { return };
+    let mut body = Vec::new();
+    let _: Result<(), ()> = grpc::frame::put(&mut body, |out| {
+        out.extend_from_slice(message);
+        Ok(())
+    });
+    let _ = server_grpc::decode(operation, &body);
+    let _ = server_grpc::decode_old(None, operation, &http::HeaderMap::new(), &body);
+    let _ = server_grpc::health::asked(&body);
+    server_grpc::reflection::fuzzed(message);
+}
+
+/// The same as [`answer`], on the wires of gRPC: the rest is a message.
+pub fn grpc_answer(bytes: &[u8]) {
+    let Some((operation, message)) = operation(bytes) else { return };
+    let mut body = Vec::new();
+    let _: Result<(), ()> = grpc::frame::put(&mut body, |out| {
+        out.extend_from_slice(message);
+        Ok(())
+    });
+    let success = Response::builder().header("content-type", grpc::CONTENT_TYPE).header("grpc-status", "0");
+    let Ok(success) = success.body(()) else { return };
+    client::answer(operation, &success.into_parts().0, &body);
+    client::grpc_event(message);
+}
+
+/// A body of gRPC, as it comes.
+pub fn grpc_frames(bytes: &[u8]) {
+    grpc::fuzzed::frames(bytes);
+}
+
+/// The trailers of a call by gRPC, a line each.
+pub fn grpc_status(bytes: &[u8]) {
+    grpc::fuzzed::trailers(bytes);
+}
+
+/// `grpc-timeout`.
+pub fn grpc_timeout(bytes: &[u8]) {
+    grpc::fuzzed::wait(bytes);
+}
+
+/// Any message as bytes: the first one says which.
+pub fn protobuf_to_json(bytes: &[u8]) {
+    protobuf::fuzzed::from_bytes(bytes);
+}
+
+/// Any message as JSON: the first byte says which.
+pub fn protobuf_from_json(bytes: &[u8]) {
+    protobuf::fuzzed::from_text(bytes);
 }
 
 /// A stream of server-sent events.
@@ -117,8 +185,8 @@ pub fn sse(bytes: &[u8]) {
 /// One event of a stream in v1.0.
 pub fn event(bytes: &[u8]) {
     let event = Event::received(1, bytes::Bytes::copy_from_slice(bytes));
-    assert!(std::str::from_utf8(bytes).is_err() || !event.json.contains(&b'\n'));
     let Ok(payload) = event.payload() else { return };
+    assert!(!event.json.contains(&b'\n'), "what is an event is on one line");
     let written = serde_json::to_vec(&payload).expect("what was read can be written");
     let again = Event::received(1, written.into()).payload().expect("what was written can be read");
     assert_eq!(payload, again);

@@ -90,6 +90,10 @@ pub use turn::{ArtifactWriter, Turn, TurnOver};
 /// The extension by which a card says that `Idempotency-Key` is honoured.
 pub const IDEMPOTENCY_EXTENSION: &str = "urn:chancery:ext:idempotency:v1";
 
+/// The extension by which a card says where it comes from. So far only one says so that stands in for another: that of
+/// a relay whose agent has not been reached, with the parameters `{"kind":"relay","cardError":"unreachable"}`.
+pub const PROVENANCE_EXTENSION: &str = "urn:chancery:ext:provenance:v1";
+
 #[cfg(all(doctest, feature = "server"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

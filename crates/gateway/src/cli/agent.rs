@@ -19,13 +19,14 @@ pub(super) struct AgentOptions {
     #[arg(short, long, env = "A2ACLI_AGENT_CARD", value_name = "URL")]
     pub(super) agent_card: Option<String>,
 
-    /// The binding to use before others: `jsonrpc`, `http+json` or `grpc`; may be repeated, the best one first
+    /// The binding to use before others: `jsonrpc`, `http+json` or `grpc`; may be repeated, the best one first. With
+    /// --a2a-version, no other is used
     #[arg(long, env = "A2ACLI_TRANSPORT", value_name = "BINDING", value_delimiter = ',')]
     transport: Vec<Transport>,
 
-    /// The protocol version to speak. Older ones than 1.0 are spoken only if asked for
-    #[arg(long, env = "A2ACLI_A2A_VERSION", default_value = "1.0", value_name = "VERSION", value_parser = version)]
-    a2a_version: Version,
+    /// The protocol version to speak; 1.0. Older ones are spoken only if asked for
+    #[arg(long, env = "A2ACLI_A2A_VERSION", value_name = "VERSION", value_parser = version)]
+    a2a_version: Option<Version>,
 
     /// A bearer token to send along
     #[arg(long, env = "A2ACLI_BEARER", value_name = "TOKEN", hide_env_values = true)]
@@ -76,9 +77,14 @@ impl AgentOptions {
 
     /// Finds the agent.
     pub(super) async fn connect(&self, url: &str) -> Result<Client, Failure> {
-        let mut builder = Client::builder()
-            .version(self.a2a_version)
-            .prefer(self.transport.iter().map(|transport| transport.0.clone()))
+        let transports = self.transport.iter().map(|transport| transport.0.clone());
+        // A binding alone is a wish; who names the version too means that very interface.
+        let builder = match self.a2a_version {
+            Some(_) if !self.transport.is_empty() => Client::builder().only(transports),
+            _ => Client::builder().prefer(transports),
+        };
+        let mut builder = builder
+            .version(self.a2a_version.unwrap_or(Version::V1_0))
             .request_timeout(self.timeout.map_or(ANSWER_TIMEOUT, |span| span.0));
         if let Some(token) = &self.bearer {
             builder = builder.bearer(token);

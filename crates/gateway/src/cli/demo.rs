@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use chancery_protocol::{AgentExtension, is_absolute_url};
+use chancery_protocol::{AgentExtension, Version, is_absolute_url};
 use chancery_sdk::egress::{Egress, Prefix};
 use chancery_sdk::{AgentSpec, Server};
 use clap::Args;
@@ -46,9 +46,21 @@ pub(super) struct Demo {
     #[arg(long, env = "CHANCERY_ALLOW_EGRESS", value_name = "CIDR")]
     allow_egress: Vec<Prefix>,
 
+    /// A version of the protocol that is not spoken, of `1.0`, `0.3` and `0.1`; may be repeated. Without the older two,
+    /// every reader gets the pure card of 1.0
+    #[arg(long, env = "CHANCERY_WITHOUT_VERSION", value_name = "VERSION", value_delimiter = ',', value_parser = spoken)]
+    without_version: Vec<Version>,
+
     /// An extension that every call must activate; may be repeated
     #[arg(long, env = "CHANCERY_REQUIRE_EXTENSION", value_name = "URI")]
     require_extension: Vec<String>,
+}
+
+/// A version that can be switched off.
+fn spoken(text: &str) -> Result<Version, String> {
+    let known = [Version::V1_0, Version::V0_3, Version::V0_1];
+    let found = Version::parse(text).filter(|version| known.contains(version));
+    found.ok_or_else(|| "is none of 1.0, 0.3 and 0.1".to_owned())
 }
 
 /// The optional parts of the protocol that are switched on.
@@ -84,6 +96,7 @@ impl Demo {
         if self.allow_anonymous {
             server = server.allow_anonymous();
         }
+        server = self.without_version.iter().fold(server, |server, version| server.without_version(*version));
         if let Some(url) = &self.public_url {
             server = server.public_url(url);
         }

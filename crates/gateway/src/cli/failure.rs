@@ -62,6 +62,8 @@ impl Failure {
             | ClientError::Cut { .. }
             | ClientError::StreamCut { .. } => Kind::Unreachable,
             ClientError::TimedOut { .. } => Kind::Timeout,
+            // The protocol has a name for it, though nobody was asked.
+            ClientError::NoInterface { .. } => Kind::Protocol(ErrorCode::VersionNotSupported),
             ClientError::Status { status, .. } if matches!(status.as_u16(), 401 | 403) => denied,
             ClientError::Status { .. } if during == During::Discovery => Kind::CardNotFound,
             ClientError::BadAnswer(_) if during == During::Discovery => Kind::CardInvalid,
@@ -88,6 +90,9 @@ impl Failure {
             (Kind::CardNotFound, _) => {
                 self.hint("name the URL that the agent is mounted at, or that of its card")
             }
+            (_, ClientError::NoInterface { .. }) => self.hint(
+                "say another --a2a-version, or leave --transport out; `card get` shows what is offered",
+            ),
             (_, ClientError::Refused { .. }) => {
                 self.hint("if the address is one of yours, allow it with --allow-egress")
             }

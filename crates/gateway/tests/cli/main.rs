@@ -19,9 +19,20 @@ struct Ran {
 }
 
 impl Demo {
+    /// All agents of the demo.
     fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// One of them, at the root.
+    fn alone(name: &str) -> Self {
+        Self::with(&["--agent", name])
+    }
+
+    fn with(options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_chancery"))
             .args(["demo", "--listen", "127.0.0.1:0", "--store", "memory:"])
+            .args(options)
             .env_clear()
             .stdout(Stdio::piped())
             .spawn()
@@ -81,13 +92,75 @@ fn a_card_is_shown_to_people_and_to_programs() {
 #[test]
 fn a_message_is_answered_on_every_binding() {
     let demo = Demo::start();
-    for transport in ["jsonrpc", "http+json"] {
+    for transport in ["jsonrpc", "http+json", "grpc"] {
         let sent = json(&["send", &demo.agent("echo"), "hello", "--transport", transport]);
         assert_eq!(sent["task"]["artifacts"][0]["parts"][0]["text"], "hello", "{transport}: {sent}");
     }
     let ran = run(&["send", &demo.agent("echo"), "hello"]);
     assert!(ran.out.contains("State: TASK_STATE_COMPLETED\n"), "{}", ran.out);
     assert!(ran.out.contains("Text:\nhello\n\n"), "{}", ran.out);
+}
+
+/// The only agent of a server of its own can be called in every way there is: v0.3 has no tenant to find one of several.
+#[test]
+fn every_version_is_spoken_on_every_binding_that_it_has() {
+    let demo = Demo::alone("echo");
+    for (version, transports) in [
+        ("1.0", &["jsonrpc", "http+json", "grpc"][..]),
+        ("0.3", &["jsonrpc", "http+json", "grpc"]),
+        ("0.1", &["jsonrpc"]),
+    ] {
+        for transport in transports {
+            let wire = ["--a2a-version", version, "--transport", transport];
+            let with = |command: &[&str]| json(&[command, &wire].concat());
+            let sent = with(&["send", &demo.url, "hello"]);
+            let task = &sent["task"];
+            assert_eq!(task["artifacts"][0]["parts"][0]["text"], "hello", "{wire:?}: {sent}");
+            let id = task["id"].as_str().unwrap();
+            assert_eq!(
+                with(&["task", "get", &demo.url, id])["status"]["state"],
+                "TASK_STATE_COMPLETED",
+                "{wire:?}"
+            );
+            let ran = run(&[&["send", &demo.url, "again", "--stream", "-o", "json"], &wire[..]].concat());
+            assert_eq!(ran.status, Some(0), "{wire:?}: {}{}", ran.out, ran.err);
+            let last: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+            assert_eq!(last["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED", "{wire:?}: {last}");
+        }
+        let card = json(&["card", "get", &demo.url, "--a2a-version", version]);
+        assert_eq!(card["name"], "echo", "{version}");
+    }
+}
+
+#[test]
+fn a_version_and_a_binding_that_are_asked_for_are_used_or_refused() {
+    let demo = Demo::start();
+    let wire = |version, transport| {
+        failure(&["send", &demo.agent("echo"), "hello", "--a2a-version", version, "--transport", transport])
+    };
+    let refused = (Some(1), "VersionNotSupportedError".to_owned());
+    // One of several agents cannot be found by v0.3 over gRPC, and v0.1 has neither.
+    assert_eq!(wire("0.3", "grpc"), refused);
+    assert_eq!(wire("0.1", "grpc"), refused);
+    assert_eq!(wire("0.1", "http+json"), refused);
+    assert_eq!(wire("2.0", "jsonrpc"), refused);
+    let ran = run(&["send", &demo.agent("echo"), "hello", "--a2a-version", "0.3", "--transport", "grpc"]);
+    assert!(ran.err.contains("not a binding that was asked for"), "{}", ran.err);
+    assert!(ran.err.contains("Hint: "), "{}", ran.err);
+    // A binding alone is a preference, and one that is not there is passed over.
+    let sent =
+        json(&["send", &demo.agent("echo"), "hello", "--transport", "grpc,jsonrpc", "--a2a-version", "0.3"]);
+    assert_eq!(sent["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[test]
+fn a_version_that_is_switched_off_is_neither_spoken_nor_named() {
+    let demo = Demo::with(&["--agent", "echo", "--without-version", "0.3,0.1"]);
+    let old = failure(&["send", &demo.url, "hello", "--a2a-version", "0.3"]);
+    assert_eq!(old, (Some(1), "VersionNotSupportedError".to_owned()));
+    assert_eq!(json(&["send", &demo.url, "hello"])["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    let ran = run(&["demo", "--without-version", "2.0"]);
+    assert_eq!(ran.status, Some(2), "{}", ran.err);
 }
 
 #[test]

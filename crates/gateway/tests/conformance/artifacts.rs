@@ -23,7 +23,7 @@ fn artifacts_come_in_every_kind_of_part() {
             ("tck-artifact-data", &json!({"data": {"key": "value", "count": 42}})),
         ] {
             let task = client.task(&message(prefix));
-            schema::TASK.check(&task);
+            schema::check(&schema::TASK, &task);
             assert_eq!(state(&task), "TASK_STATE_COMPLETED", "{:?}: {prefix}", client.binding);
             let artifacts = task["artifacts"].as_array().expect("artifacts");
             assert_eq!(artifacts.len(), 1, "{:?}: {prefix}", client.binding);

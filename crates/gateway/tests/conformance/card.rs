@@ -17,7 +17,7 @@ fn the_card_is_complete_and_says_nothing_unknown() {
         let response = Server::start(pass).get(WELL_KNOWN, &[("A2A-Version", "1.0".to_owned())]);
         assert_eq!(response.status, 200, "{pass:?}");
         assert_eq!(response.media_type(), "application/json", "{pass:?}");
-        schema::AGENT_CARD.check(&response.json());
+        schema::check(&schema::AGENT_CARD, &response.json());
     }
 }
 
@@ -89,7 +89,7 @@ fn the_extended_card_is_a_card_that_says_more() {
     let server = Server::start(Pass::All);
     for client in server.clients() {
         let extended = client.call("GetExtendedAgentCard", &json!({}));
-        schema::AGENT_CARD.check(&extended);
+        schema::check(&schema::AGENT_CARD, &extended);
         assert_ne!(extended, server.card(), "{:?}", client.binding);
         assert_eq!(extended["supportedInterfaces"], server.card()["supportedInterfaces"]);
     }

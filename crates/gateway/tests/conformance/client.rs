@@ -272,7 +272,7 @@ impl Iterator for Events {
             Binding::JsonRpc => open_envelope(frame, &json!(ID)).expect("an event"),
             Binding::HttpJson => frame,
         };
-        schema::STREAM_RESPONSE.check(&event);
+        schema::check(&schema::STREAM_RESPONSE, &event);
         Some(event)
     }
 }

@@ -11,7 +11,7 @@ use crate::server::{Pass, Server};
 
 fn list(client: &Client, params: &Value) -> Value {
     let page = client.call("ListTasks", params);
-    schema::LIST_TASKS_RESPONSE.check(&page);
+    schema::check(&schema::LIST_TASKS_RESPONSE, &page);
     page
 }
 

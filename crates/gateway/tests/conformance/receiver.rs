@@ -48,7 +48,7 @@ impl Receiver {
 
     pub(crate) fn next(&self) -> Notice {
         let notice = self.notices.recv_timeout(PATIENCE).expect("a notification");
-        schema::STREAM_RESPONSE.check(&notice.event);
+        schema::check(&schema::STREAM_RESPONSE, &notice.event);
         notice
     }
 

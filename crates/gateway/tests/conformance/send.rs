@@ -12,7 +12,7 @@ fn a_message_becomes_a_task() {
         let server = Server::start(pass);
         for client in server.clients() {
             let reply = client.send(&message("tck-complete-task"));
-            schema::SEND_MESSAGE_RESPONSE.check(&reply);
+            schema::check(&schema::SEND_MESSAGE_RESPONSE, &reply);
             assert_eq!(state(&reply["task"]), "TASK_STATE_COMPLETED", "{:?}", client.binding);
             let said = &reply["task"]["status"]["message"];
             assert_eq!(said["parts"][0]["text"], "Hello from TCK", "{:?}", client.binding);
@@ -28,7 +28,7 @@ fn a_message_may_be_answered_with_a_message() {
     let server = Server::start(Pass::All);
     for client in server.clients() {
         let reply = client.send(&message("tck-message-response"));
-        schema::SEND_MESSAGE_RESPONSE.check(&reply);
+        schema::check(&schema::SEND_MESSAGE_RESPONSE, &reply);
         let said = &reply["message"];
         assert_eq!(said["parts"], json!([{"text": "Direct message response"}]), "{:?}", client.binding);
         assert_eq!(said["role"], "ROLE_AGENT", "{:?}", client.binding);
@@ -53,7 +53,7 @@ fn a_sender_need_not_wait() {
     let server = Server::start(Pass::All);
     for client in server.clients() {
         let task = client.start(&saying("tck-long-running"));
-        schema::TASK.check(&task);
+        schema::check(&schema::TASK, &task);
         let first = state(&task);
         assert!(["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&first), "{first}");
         client.wait_for(id(&task), "TASK_STATE_COMPLETED");
@@ -77,6 +77,6 @@ fn what_is_unknown_is_ignored() {
         let message = with(message("tck-complete-task"), "tckUnknownField", json!({"a": [1]}));
         let reply = client.call("SendMessage", &json!({"message": message, "tckExtraParam": 42}));
         assert_eq!(state(&reply["task"]), "TASK_STATE_COMPLETED", "{:?}", client.binding);
-        schema::SEND_MESSAGE_RESPONSE.check(&reply);
+        schema::check(&schema::SEND_MESSAGE_RESPONSE, &reply);
     }
 }

@@ -13,7 +13,7 @@ fn a_task_can_be_had_again() {
         for prefix in ["tck-complete-task", "tck-input-required", "tck-artifact-text", "tck-reject-task"] {
             let sent = client.task(&message(prefix));
             let got = client.get(id(&sent));
-            schema::TASK.check(&got);
+            schema::check(&schema::TASK, &got);
             assert_eq!(got, sent, "{:?}", client.binding);
         }
     }
@@ -37,7 +37,7 @@ fn a_task_that_waits_can_be_canceled() {
         for waiting in ["tck-input-required", "tck-auth-required"] {
             let task = client.task(&message(waiting));
             let canceled = client.call("CancelTask", &json!({"id": id(&task)}));
-            schema::TASK.check(&canceled);
+            schema::check(&schema::TASK, &canceled);
             assert_eq!(canceled["id"], task["id"], "{:?}", client.binding);
             assert_eq!(canceled["contextId"], task["contextId"], "{:?}", client.binding);
             assert_eq!(state(&canceled), "TASK_STATE_CANCELED", "{:?}", client.binding);

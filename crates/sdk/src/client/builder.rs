@@ -46,9 +46,26 @@ impl ClientBuilder {
         Client::open(Arc::new(self.settings), url.as_ref()).await
     }
 
+    /// The same, for an agent that may not be there yet: its card is asked for when it is first needed.
+    pub fn connect_later(self, url: impl AsRef<str>) -> Result<Client, ClientError> {
+        if !self.problems.is_empty() {
+            return Err(ClientError::Configuration(self.problems.join("; ")));
+        }
+        Client::unopened(Arc::new(self.settings), url.as_ref())
+    }
+
     /// Bindings to use before others, the best one first, whatever order the card has.
     pub fn prefer(mut self, bindings: impl IntoIterator<Item = ProtocolBinding>) -> Self {
         self.settings.preferred = bindings.into_iter().collect();
+        self.settings.only_preferred = false;
+        self
+    }
+
+    /// Bindings to use, the best one first, and no others. A card that has none of them in a version that may be spoken
+    /// is an agent that cannot be called.
+    pub fn only(mut self, bindings: impl IntoIterator<Item = ProtocolBinding>) -> Self {
+        self.settings.preferred = bindings.into_iter().collect();
+        self.settings.only_preferred = true;
         self
     }
 

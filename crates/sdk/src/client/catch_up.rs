@@ -4,7 +4,6 @@
 //! begins with whatever happens next, and not with the task as v1.0 has it. So the task is asked for once the stream is
 //! open: nothing is missing then, and what came meanwhile and is in the task already is left out.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
@@ -16,11 +15,14 @@ use tokio::time::sleep;
 
 use super::Client;
 use super::error::ClientError;
+use super::overlap::{Overlap, overlap};
 use super::stream::{Heard, Open, Opened, Streamed};
 use super::unary::Options;
 
 /// How many frames are looked at before the task is shown. What comes after them is passed on as it is.
 const MOST_FRAMES: usize = 256;
+/// How often the task is asked for, if it cannot be told from one look what of the stream is in it.
+const TRIES: usize = 3;
 
 impl Client {
     /// Takes a stream up again after an event, or says what came of its task.
@@ -61,11 +63,17 @@ impl Client {
         }
         let mut options = options.clone();
         options.terms.idempotency_key = None;
-        let request = GetTaskRequest { tenant: String::new(), id: id.clone(), history_length: None };
-        let Ok(task) = self.ask::<Task>(Request::GetTask(request), options).await else { return };
-        let Ok(json) = serde_json::to_vec(&StreamResponse::Task(task.clone())) else { return };
-        open.skip_to(&task).await;
-        open.snapshot = Some(Event { number: 0, json: json.into() });
+        for tries_left in (0..TRIES).rev() {
+            let sure = open.hear_ready().await;
+            let request = GetTaskRequest { tenant: String::new(), id: id.clone(), history_length: None };
+            let Ok(task) = self.ask::<Task>(Request::GetTask(request), options.clone()).await else { return };
+            open.hear_ready().await;
+            if open.skip_to(&task, sure, tries_left == 0) {
+                let json = serde_json::to_vec(&StreamResponse::Task(task));
+                open.snapshot = json.ok().map(|json| Event { number: 0, json: json.into() });
+                return;
+            }
+        }
     }
 }
 
@@ -91,28 +99,49 @@ fn outcome(task: Task, last_event: u64) -> Result<Opened, ClientError> {
 }
 
 impl Open {
-    /// Takes what has come so far, but for what the task shows already.
-    async fn skip_to(&mut self, task: &Task) {
-        let mut heard = VecDeque::new();
+    /// Takes what has come so far, and says how much that is.
+    async fn hear_ready(&mut self) -> usize {
+        let mut heard = std::mem::take(&mut self.kept);
         poll_fn(|context| {
-            while let Poll::Ready(next) = self.poll(context) {
-                let goes_on = matches!(next, Heard::Frame(_)) && heard.len() < MOST_FRAMES;
+            let may_go_on = |last: &Heard| matches!(last, Heard::Frame(_));
+            while heard.len() < MOST_FRAMES && heard.back().is_none_or(may_go_on) {
+                let Poll::Ready(next) = self.poll(context) else { break };
                 heard.push_back(next);
-                if !goes_on {
-                    break;
-                }
             }
             Poll::Ready(())
         })
         .await;
-        heard.retain(|heard| !self.is_in(heard, task));
         self.kept = heard;
+        self.kept.len()
     }
 
-    fn is_in(&self, heard: &Heard, task: &Task) -> bool {
-        let Heard::Frame(frame) = heard else { return false };
-        let Ok(event) = self.wire.event(self.id, &frame.data, false) else { return false };
-        Event { number: 0, json: event.json }.payload().is_ok_and(|event| shows(task, &event))
+    /// Leaves out what the task shows already, of which the first `sure` had come before it was asked for. Says no if
+    /// another look at it may tell more, unless this is the last.
+    fn skip_to(&mut self, task: &Task, sure: usize, is_last: bool) -> bool {
+        let events: Vec<_> = self.kept.iter().map_while(|heard| self.payload(heard)).collect();
+        let count = match overlap(task, &events, sure.min(events.len())) {
+            Overlap::Of(count) => count,
+            Overlap::UpTo(_) | Overlap::Unknown if !is_last => return false,
+            // On a stream that never pauses, what looks the same most likely is.
+            Overlap::UpTo(count) => count,
+            // What the agent shows is behind what it tells.
+            Overlap::Unknown => match overlap(task, &events, 0) {
+                Overlap::Of(count) | Overlap::UpTo(count) => count,
+                Overlap::Unknown => 0,
+            },
+        };
+        self.kept.drain(..count);
+        if count == 0 && sure > 0 {
+            let mut shown = events.iter().map(|event| shows(task, event));
+            self.kept.retain(|_| !shown.next().unwrap_or(false));
+        }
+        true
+    }
+
+    fn payload(&self, heard: &Heard) -> Option<StreamResponse> {
+        let Heard::Frame(frame) = heard else { return None };
+        let event = self.wire.event(self.id, &frame.data, false).ok()?;
+        Event { number: 0, json: event.json }.payload().ok()
     }
 }
 

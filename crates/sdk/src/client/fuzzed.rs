@@ -20,6 +20,14 @@ pub(crate) fn answer(operation: Operation, head: &Parts, body: &[u8]) {
     }
 }
 
+/// A message of a stream by gRPC is read as an event, and for the number in it.
+pub(crate) fn grpc_event(message: &[u8]) {
+    for wire in Wire::ALL.into_iter().filter(|wire| wire.is_grpc()) {
+        let _ = wire.event(1, &bytes::Bytes::copy_from_slice(message), true);
+    }
+    let _ = super::grpc::number(message);
+}
+
 /// However the bytes are cut, the frames are the same.
 pub(crate) fn sse(bytes: &[u8]) {
     let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {

@@ -200,7 +200,7 @@ impl Reader {
 }
 
 /// The number that a peer of our own kind has put to an event; 0 if there is none.
-fn number(message: &[u8]) -> u64 {
+pub(super) fn number(message: &[u8]) -> u64 {
     let records = records(message).unwrap_or_default();
     let found = records.iter().rfind(|(field, _)| *field == NUMBER_FIELD);
     match found {

@@ -101,13 +101,31 @@ pub(crate) fn event(data: &Bytes, id: u64) -> Result<Bytes, ClientError> {
     Ok(data.slice_ref(event_text(data, id, |_| None)?.as_bytes()))
 }
 
+/// The same as text, always a piece of what came: an event without a result is none.
 pub(crate) fn event_text(data: &[u8], id: u64, numbers: ErrorNumbers) -> Result<&str, ClientError> {
-    answer_result_by(data, id, numbers).map_err(no_answer)
+    match answer_result_by(data, id, numbers).map_err(no_answer)? {
+        "null" => Err(ClientError::bad("an event of it has no result")),
+        text => Ok(text),
+    }
 }
 
 fn no_answer(why: NoAnswer) -> ClientError {
     match why {
         NoAnswer::Failed(error) => ClientError::Peer(error),
         NoAnswer::Unreadable(what) => ClientError::BadAnswer(what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_piece_of_its_frame() {
+        let read = |text: &'static str| event(&Bytes::from_static(text.as_bytes()), 7);
+        assert_eq!(read(r#"{"jsonrpc":"2.0","id":7,"result":{"task":{}}}"#).unwrap(), r#"{"task":{}}"#);
+        for text in [r#"{"jsonrpc":"2.0","id":7}"#, r#"{"jsonrpc":"2.0","id":7,"result":null}"#, "{}", "7"] {
+            assert!(matches!(read(text), Err(ClientError::BadAnswer(_))), "{text}");
+        }
     }
 }

@@ -31,6 +31,7 @@ mod intercept;
 mod jsonrpc;
 mod limit;
 mod origin;
+mod overlap;
 mod peer;
 mod progress;
 mod replied;
@@ -97,13 +98,17 @@ impl Client {
     }
 
     async fn open(settings: Arc<Settings>, url: &str) -> Result<Self, ClientError> {
+        let client = Self::unopened(settings, url)?;
+        client.peer().await?;
+        Ok(client)
+    }
+
+    fn unopened(settings: Arc<Settings>, url: &str) -> Result<Self, ClientError> {
         let (discovery, named) = Discovery::new(url)?;
         let transport = Transport::new(settings.clone(), named);
         let streams = Arc::new(Semaphore::new(settings.streams));
         let next_id = AtomicU64::new(1);
-        let client = Self(Arc::new(Inner { settings, transport, discovery, next_id, streams }));
-        client.peer().await?;
-        Ok(client)
+        Ok(Self(Arc::new(Inner { settings, transport, discovery, next_id, streams })))
     }
 
     /// Says something and waits for the answer: a text, a message, or a whole request.

@@ -72,6 +72,9 @@ fn usable_interface(
     over_tls: bool,
 ) -> Result<Interface, &'static str> {
     let wire = Wire::of(&interface.protocol_binding, &interface.protocol_version, settings)?;
+    if settings.only_preferred && !settings.preferred.contains(&interface.protocol_binding) {
+        return Err("not a binding that was asked for");
+    }
     let url = match wire.is_grpc() {
         true => Cow::Owned(super::grpc::url(&interface.url, over_tls)),
         false => Cow::Borrowed(interface.url.as_str()),
@@ -136,6 +139,28 @@ mod tests {
         assert!(Peer::new(new(), &pinned(Version::V1_0), true).is_ok());
         let refused = Peer::new(new(), &pinned(Version { major: 2, minor: 0 }), true).unwrap_err();
         assert!(refused.to_string().contains("not the version that was asked for"), "{refused}");
+    }
+
+    #[test]
+    fn no_other_binding_is_used_than_those_asked_for() {
+        let both = || {
+            card(vec![
+                AgentInterface::new("https://a.example", ProtocolBinding::JsonRpc),
+                AgentInterface::new("https://a.example/old", ProtocolBinding::HttpJson).version("0.3"),
+            ])
+        };
+        let only = |binding, version| Settings {
+            preferred: vec![binding],
+            only_preferred: true,
+            version: Some(version),
+            ..Settings::default()
+        };
+        assert_eq!(
+            chosen(both(), &only(ProtocolBinding::HttpJson, Version::V0_3)),
+            ["https://a.example/old"]
+        );
+        let refused = Peer::new(both(), &only(ProtocolBinding::HttpJson, Version::V1_0), true).unwrap_err();
+        assert!(refused.to_string().contains("not a binding that was asked for"), "{refused}");
     }
 
     #[test]

@@ -51,6 +51,19 @@ impl From<Bytes> for HeardEvent {
 }
 
 impl Replied {
+    /// With no more of the history than was asked for. Over HTTP+JSON and gRPC of v0.3, none of it is the same as all of
+    /// it; and some agents do not look at what is asked.
+    pub(crate) fn with_history(mut self, length: Option<i32>) -> Self {
+        let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else { return self };
+        let cut = |task: &mut Task| drop(task.history.drain(..task.history.len().saturating_sub(length)));
+        match &mut self {
+            Self::Sent(SendMessageResponse::Task(task)) | Self::Task(task) => cut(task),
+            Self::Tasks(page) => page.tasks.iter_mut().for_each(cut),
+            _ => {}
+        }
+        self
+    }
+
     /// Reads the answer of an operation in v1.0. A stream is no answer.
     pub(crate) fn read(operation: Operation, json: &impl Json) -> Result<Self, ClientError> {
         Ok(match operation {

@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) event_bytes: usize,
     pub(crate) card_bytes: usize,
     pub(crate) preferred: Vec<ProtocolBinding>,
+    /// Whether no others are to be used than those that are preferred.
+    pub(crate) only_preferred: bool,
     /// The only version to speak, if there is to be only one.
     pub(crate) version: Option<Version>,
     /// How HTTP+JSON of v0.3 is written.
@@ -54,6 +56,7 @@ impl Default for Settings {
             event_bytes: 16 << 20,
             card_bytes: 1 << 20,
             preferred: Vec::new(),
+            only_preferred: false,
             version: None,
             old_form: Form::PROTO,
             extensions: Vec::new(),

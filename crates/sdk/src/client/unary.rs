@@ -56,7 +56,11 @@ pub(crate) trait Finish: Sync {
 struct Begins(TaskId);
 
 /// Reads one value.
-struct Typed<T>(PhantomData<fn() -> T>);
+struct Typed<T> {
+    /// How much of the history was asked for.
+    history_length: Option<i32>,
+    expected: PhantomData<fn() -> T>,
+}
 
 impl<T: Expected> Finish for Typed<T> {
     type Output = T;
@@ -67,7 +71,8 @@ impl<T: Expected> Finish for Typed<T> {
         if answer.wire.is_grpc() {
             head.headers.extend(trailers.unwrap_or_default());
         }
-        answer.wire.decode(answer.operation, answer.id, &head, &body)?.expect()
+        let replied = answer.wire.decode(answer.operation, answer.id, &head, &body)?;
+        replied.with_history(self.history_length).expect()
     }
 }
 
@@ -104,7 +109,8 @@ impl Client {
         request: Request,
         options: Options,
     ) -> Result<T, ClientError> {
-        self.attempts(request, options, &Typed(PhantomData)).await
+        let typed = Typed { history_length: request.history_length(), expected: PhantomData };
+        self.attempts(request, options, &typed).await
     }
 
     /// Makes a call, again if need be.

@@ -3,6 +3,8 @@
 #![cfg_attr(not(feature = "server"), allow(dead_code, reason = "some is for the server only"))]
 
 pub(crate) mod frame;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzed;
 pub(crate) mod status;
 pub(crate) mod timeout;
 

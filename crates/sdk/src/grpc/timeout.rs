@@ -26,10 +26,11 @@ pub(crate) fn read(text: &str) -> Option<Duration> {
 /// Writes it, in the finest unit that has room.
 pub(crate) fn write(time: Duration) -> String {
     let (millis, seconds) = (time.as_millis(), time.as_secs());
-    match (millis, seconds) {
-        (..100_000_000, _) => format!("{millis}m"),
-        (_, ..100_000_000) => format!("{seconds}S"),
-        _ => "99999999H".to_owned(),
+    match (millis, seconds, seconds / 60) {
+        (..100_000_000, _, _) => format!("{millis}m"),
+        (_, ..100_000_000, _) => format!("{seconds}S"),
+        (_, _, minutes @ ..100_000_000) => format!("{minutes}M"),
+        _ => format!("{}H", (seconds / 3600).min(99_999_999)),
     }
 }
 
@@ -54,6 +55,11 @@ mod tests {
             let time = Duration::from_millis(millis);
             assert_eq!(read(&write(time)), Some(time));
         }
-        assert!(read(&write(Duration::MAX)).is_some());
+        for seconds in [99_999_999, 100_000_000, 5_999_999_999, 6_000_000_000, u64::MAX] {
+            let time = Duration::from_secs(seconds);
+            let again = read(&write(time)).unwrap();
+            // Nobody is made to wait longer than they said.
+            assert!(again <= time && (time - again < Duration::from_secs(3600) || seconds == u64::MAX));
+        }
     }
 }

@@ -48,7 +48,7 @@ macro_rules! messages {
         };)*
 
         /// All of them, for those who check the tables.
-        #[cfg(test)]
+        #[cfg(any(test, feature = "fuzzing"))]
         pub(crate) static ALL: &[&Message] = &[$(&$constant),*];
     };
 }

@@ -20,6 +20,8 @@
 
 pub(crate) mod a2a_v0_3;
 pub(crate) mod a2a_v1;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzed;
 mod json;
 mod read;
 pub(crate) mod rpc;

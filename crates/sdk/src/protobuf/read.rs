@@ -119,6 +119,7 @@ impl Object<'_> {
         if found.peek().is_none() && !self.is_required(field) {
             return Ok(());
         }
+        let (begin, was_any) = (self.out.len(), self.any);
         self.key(field.name);
         self.out.push(b'[');
         let mut any = false;
@@ -132,6 +133,12 @@ impl Object<'_> {
                 true => any = true,
                 false => self.out.truncate(before),
             }
+        }
+        if !any && !self.is_required(field) {
+            // Nothing but messages that nobody knows.
+            self.out.truncate(begin);
+            self.any = was_any;
+            return Ok(());
         }
         self.out.push(b']');
         Ok(())

@@ -28,7 +28,7 @@ const FULL_BATCH: usize = 64;
 const FULL_BYTES: usize = 256 << 10;
 /// How long to wait between two looks at a task, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long an agent may take to end a stream after it has said everything.
 const GOODBYE: Duration = Duration::from_secs(5);
 

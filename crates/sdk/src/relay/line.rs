@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::tasks::TurnEnd;
 
@@ -22,6 +22,8 @@ pub(crate) struct Line {
     waiting: usize,
     /// Stops whoever follows the task.
     follower: Option<CancellationToken>,
+    /// Cancelled once a look at the task at its agent's has come to an end.
+    look: Option<CancellationToken>,
     /// Streams that the next question ends.
     streams: Vec<Arc<TurnEnd>>,
 }
@@ -56,6 +58,23 @@ impl Live {
         let line = self.work.lock();
         let held = line.pen.clone().try_lock_owned().ok()?;
         Some(Pen { _held: held, from_follower: false })
+    }
+
+    /// The pen for whoever asks the agent about the task, if nobody has it. Others can wait until the guard is dropped.
+    pub(super) fn pen_to_look(&self) -> Option<(Pen, DropGuard)> {
+        let mut line = self.work.lock();
+        let held = line.pen.clone().try_lock_owned().ok()?;
+        let look = CancellationToken::new();
+        line.look = Some(look.clone());
+        Some((Pen { _held: held, from_follower: false }, look.drop_guard()))
+    }
+
+    /// Waits for the end of a look that somebody else takes, if anybody does.
+    pub(super) async fn looked(&self) {
+        let look = self.work.lock().look.clone();
+        if let Some(look) = look {
+            look.cancelled().await;
+        }
     }
 
     /// Notes who follows the task from now on. Not if somebody waits for the pen, who will then see to it.

@@ -50,7 +50,8 @@ impl Core {
         Ok(found.unwrap_or_else(|| asked.clone()))
     }
 
-    /// Asks the agent how a task stands, and writes what is new. If somebody else writes, what they have written does.
+    /// Asks the agent how a task stands, and writes what is new. If somebody else is asking, their answer does; if
+    /// somebody else writes, what they have written.
     pub(super) async fn catch_up(
         self: &Arc<Self>,
         scope: &Scope,
@@ -58,13 +59,17 @@ impl Core {
         options: Options,
     ) -> Result<KeptTask, Error> {
         let live = self.tasks.live.enter(scope, id);
-        let Some(pen) = live.free_pen() else { return Ok(self.tasks.snapshot(scope, id).await?.task) };
+        let Some((pen, looking)) = live.pen_to_look() else {
+            live.looked().await;
+            return Ok(self.tasks.snapshot(scope, id).await?.task);
+        };
         let request = GetTaskRequest { tenant: String::new(), id: id.clone(), history_length: None };
         let asked = self.client.ask(Request::GetTask(request), options.clone()).await;
         let kept = match asked {
             Ok(task) => self.merge(&live, &pen, task, Along::default()).await.map(|merged| merged.task),
             Err(failed) => Err(self.given_up(&live, failed).await),
         };
+        drop(looking);
         self.leave(live, pen, options).await;
         kept
     }

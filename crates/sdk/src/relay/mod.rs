@@ -58,7 +58,9 @@ use line::Line;
 pub struct Relay {
     pub(crate) name: Arc<str>,
     pub(crate) client: Client,
-    pub(crate) card: Arc<AgentCard>,
+    /// As it was when the relay was made; none if it could not be had.
+    pub(crate) card: Option<Arc<AgentCard>>,
+    pub(crate) card_checks: Duration,
     pub(crate) push_notifications: bool,
     blocking_timeout: Duration,
     patience: Duration,
@@ -100,14 +102,35 @@ impl Relay {
     /// client is told to send along, such as credentials, is ours; nothing of that kind is taken from callers.
     pub async fn new(client: Client, name: impl Into<String>) -> Result<Self, ClientError> {
         let card = client.card().await?;
-        Ok(Self {
-            name: name.into().into(),
+        Ok(Self::with(client, name.into(), Some(card)))
+    }
+
+    /// The same for an agent that may not be there yet, with a client that was made by
+    /// [`connect_later`](crate::ClientBuilder::connect_later). Until the agent answers, so do calls that it cannot be
+    /// reached; and the card here is one that says so, under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION). An
+    /// agent that is there and has no good card is an error, as ever.
+    pub async fn of_absent(client: Client, name: impl Into<String>) -> Result<Self, ClientError> {
+        let card = match client.card().await {
+            Ok(card) => Some(card),
+            Err(error) if error.is_retryable() => {
+                tracing::warn!(%error, "the agent behind a relay is not there yet");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self::with(client, name.into(), card))
+    }
+
+    fn with(client: Client, name: String, card: Option<Arc<AgentCard>>) -> Self {
+        Self {
+            name: name.into(),
             client,
             card,
+            card_checks: Duration::from_secs(30),
             push_notifications: true,
             blocking_timeout: Duration::from_secs(10 * 60),
             patience: Duration::from_secs(10 * 60),
-        })
+        }
     }
 
     /// The agent's own card.
@@ -119,6 +142,14 @@ impl Relay {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into().into();
+        self
+    }
+
+    /// How often to look whether the agent has another card, which is then shown here; every 30 seconds unless said
+    /// otherwise. The agent is asked only if the last one is no longer fresh, as its answer had it.
+    #[must_use]
+    pub fn card_checks(mut self, every: Duration) -> Self {
+        self.card_checks = every;
         self
     }
 

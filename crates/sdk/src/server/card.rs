@@ -1,12 +1,12 @@
 //! The agent card as a document: derived from what is mounted, served with everything a cache wants.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use chancery_protocol::{
-    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Error, ProtocolBinding, VERSION_HEADER,
-    Version,
+    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Error, JsonObject, ProtocolBinding,
+    SecurityRequirement, SecurityScheme, VERSION_HEADER, Version,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
@@ -18,7 +18,7 @@ use crate::binding::head::query;
 use crate::dialect::v0_3;
 use crate::relay::Relay;
 use crate::spec::AgentSpec;
-use crate::{IDEMPOTENCY_EXTENSION, USAGE_EXTENSION};
+use crate::{IDEMPOTENCY_EXTENSION, PROVENANCE_EXTENSION, USAGE_EXTENSION};
 
 /// Where the card of an agent is found, below the URL it is mounted at.
 pub const WELL_KNOWN_CARD: &str = "/.well-known/agent-card.json";
@@ -36,6 +36,8 @@ pub(crate) struct Cards {
     pure: CardDocument,
     /// The same, with what readers of v0.3 look for beside it; none if that version is not served.
     union: Option<CardDocument>,
+    /// The URIs of the extensions that the card names.
+    pub(crate) extensions: Vec<String>,
 }
 
 /// A card, ready to be served.
@@ -49,26 +51,27 @@ struct CardDocument {
 
 /// Where gRPC is served, and the tenant by which it finds the agent.
 #[derive(Debug)]
-pub(crate) struct GrpcInterface<'a> {
+pub(crate) struct GrpcInterface {
     /// `host:port`.
-    pub(crate) place: &'a str,
+    pub(crate) place: String,
     /// Empty for the agent that needs none.
-    pub(crate) tenant: &'a str,
+    pub(crate) tenant: String,
 }
 
 /// Where an agent is mounted, and how it can be called there.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
-    pub(crate) url: &'a str,
-    pub(crate) jsonrpc_path: &'a str,
-    pub(crate) versions: &'a Versions,
-    pub(crate) grpc: Option<GrpcInterface<'a>>,
+pub(crate) struct Place {
+    pub(crate) url: String,
+    pub(crate) jsonrpc_path: String,
+    pub(crate) versions: Versions,
+    pub(crate) grpc: Option<GrpcInterface>,
+    pub(crate) security: BTreeMap<String, SecurityScheme>,
 }
 
 /// The card of an agent that is mounted at a URL: every interface, capability and mode in it is really there.
-pub(crate) fn derive(spec: &AgentSpec, place: &Place<'_>) -> AgentCard {
+pub(crate) fn derive(spec: &AgentSpec, place: &Place) -> AgentCard {
     let mut card = AgentCard::new(&*spec.name, &*spec.description, &*spec.version);
-    card.supported_interfaces = place.interfaces();
+    place.put_to(&mut card);
     card.capabilities = AgentCapabilities {
         streaming: Some(spec.streaming),
         push_notifications: Some(spec.push_notifications),
@@ -85,9 +88,9 @@ pub(crate) fn derive(spec: &AgentSpec, place: &Place<'_>) -> AgentCard {
 
 /// The card of an agent elsewhere that is served here: what it says about itself, and of what can be done with it only
 /// what can be done here. Its signatures do not hold for that, and how to authenticate there is not how to here.
-pub(crate) fn derive_relayed(relay: &Relay, place: &Place<'_>) -> AgentCard {
-    let mut card = AgentCard::clone(&relay.card);
-    card.supported_interfaces = place.interfaces();
+pub(crate) fn derive_relayed(relay: &Relay, own: Option<&AgentCard>, place: &Place) -> AgentCard {
+    let mut card = own.map_or_else(|| unseen(&relay.name), AgentCard::clone);
+    place.put_to(&mut card);
     card.capabilities.streaming = Some(true);
     card.capabilities.push_notifications = Some(relay.push_notifications);
     card.capabilities.extended_agent_card = Some(false);
@@ -98,7 +101,26 @@ pub(crate) fn derive_relayed(relay: &Relay, place: &Place<'_>) -> AgentCard {
     card
 }
 
-impl Place<'_> {
+/// The card of an agent elsewhere that nobody has heard of yet, which says so.
+fn unseen(name: &str) -> AgentCard {
+    let text = "The agent behind this one has not been reached yet, and is asked again";
+    let mut card = AgentCard::new(name, text, "0");
+    let mut provenance = AgentExtension::new(PROVENANCE_EXTENSION);
+    provenance.description = "Where this card comes from".to_owned();
+    provenance.params = JsonObject::parse(r#"{"kind":"relay","cardError":"unreachable"}"#).ok();
+    card.capabilities.extensions.push(provenance);
+    card
+}
+
+impl Place {
+    /// Writes into a card how the agent is called here, and how callers prove who they are.
+    fn put_to(&self, card: &mut AgentCard) {
+        card.supported_interfaces = self.interfaces();
+        card.security_schemes.clone_from(&self.security);
+        let required = |name: &String| SecurityRequirement::default().and(name.as_str(), &[]);
+        card.security_requirements = self.security.keys().map(required).collect();
+    }
+
     /// Every way to call an agent that is mounted here.
     fn interfaces(&self) -> Vec<AgentInterface> {
         let jsonrpc = format!("{}{}", self.url, self.jsonrpc_path.trim_end_matches('/'));
@@ -108,12 +130,12 @@ impl Place<'_> {
         for version in [Version::V1_0, Version::V0_3].into_iter().filter(served) {
             let named = version.to_string();
             interfaces.push(AgentInterface::new(&*jsonrpc, ProtocolBinding::JsonRpc).version(&*named));
-            interfaces.push(AgentInterface::new(self.url, ProtocolBinding::HttpJson).version(&*named));
+            interfaces.push(AgentInterface::new(&*self.url, ProtocolBinding::HttpJson).version(&*named));
             // v0.3 has no tenant to find the agent by.
-            let can_be_found = |grpc: &&GrpcInterface<'_>| version == Version::V1_0 || grpc.tenant.is_empty();
+            let can_be_found = |grpc: &&GrpcInterface| version == Version::V1_0 || grpc.tenant.is_empty();
             if let Some(grpc) = self.grpc.as_ref().filter(can_be_found) {
-                let found = AgentInterface::new(grpc.place, ProtocolBinding::Grpc).version(&*named);
-                interfaces.push(found.tenant(grpc.tenant));
+                let found = AgentInterface::new(&*grpc.place, ProtocolBinding::Grpc).version(&*named);
+                interfaces.push(found.tenant(&*grpc.tenant));
             }
         }
         if interfaces.is_empty() {
@@ -144,8 +166,8 @@ pub(crate) fn is_card(path: &str) -> bool {
 }
 
 impl Cards {
-    pub(crate) fn new(card: &Arc<AgentCard>, versions: &Versions) -> Result<Self, Error> {
-        let pure = CardDocument::new(serde_json::to_vec(&**card).map_err(Error::internal)?)?;
+    pub(crate) fn new(card: &AgentCard, versions: &Versions) -> Result<Self, Error> {
+        let pure = CardDocument::new(serde_json::to_vec(card).map_err(Error::internal)?)?;
         let mut union = None;
         let is_v0_1 = versions.serves(Version::V0_1);
         if versions.serves(Version::V0_3) || is_v0_1 {
@@ -153,7 +175,8 @@ impl Cards {
             v0_3::card::write_union(&mut body, card, is_v0_1)?;
             union = Some(CardDocument::new(body)?);
         }
-        Ok(Self { pure, union })
+        let extensions = card.capabilities.extensions.iter().map(|known| known.uri.clone()).collect();
+        Ok(Self { pure, union, extensions })
     }
 
     /// Answers GET and HEAD. Who does not say that it speaks v1.0 may be somebody who does not know it.

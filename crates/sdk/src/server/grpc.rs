@@ -116,7 +116,7 @@ impl Mount {
     /// The card as a message of v0.3.
     fn old_card(&self) -> Result<Response<Body>, Error> {
         let mut json = Vec::new();
-        self.cards.write_old(&mut json)?;
+        self.shown.now().write_old(&mut json)?;
         let mut message = Vec::with_capacity(json.len());
         frame::put(&mut message, |out| v0_3::grpc::put_card(out, &json))?;
         Ok(grpc::whole(message))
@@ -184,11 +184,10 @@ impl Site {
         let agent = self.mounts.first().map_or_else(nobody, |mount| mount.name.clone());
         let mut context = head::context(head, principal, &agent, &self.versions, Some(version))?;
         let body = self.grpc_body(body).await?;
-        let dialect = match version {
-            Version::V0_3 => Dialect::V0_3(self.old_form),
-            _ => Dialect::V1_0,
+        let (dialect, mut request) = match version {
+            Version::V0_3 => grpc::decode_old(self.old_form, operation, &head.headers, &body)?,
+            _ => (Dialect::V1_0, grpc::decode(operation, &body)?),
         };
-        let mut request = grpc::decode(dialect, operation, &body)?;
         drop(body);
         let mount = self.grpc_mount(&mut request)?;
         context.agent = mount.name.clone();
@@ -200,7 +199,7 @@ impl Site {
             reply => grpc::respond(dialect, operation, reply, wanted).await,
         };
         let mut response = answered.unwrap_or_else(|error| grpc::fail(version, &error));
-        head::echo_extensions(&mut response, dialect, &extensions, &mount.extensions);
+        mount.echo_extensions(&mut response, dialect, &extensions);
         Ok(response)
     }
 

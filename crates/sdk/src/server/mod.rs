@@ -14,6 +14,7 @@ mod limits;
 mod listener;
 mod offered;
 mod service;
+mod shown;
 #[cfg(feature = "tls")]
 mod tls;
 mod versions;
@@ -23,9 +24,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{
-    AgentCard, Caller, DynEndpoint, Error, SecurityRequirement, SecurityScheme, Version,
-};
+use chancery_protocol::{Caller, DynEndpoint, Error, SecurityScheme, Version};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -42,6 +41,7 @@ use card::{Cards, GrpcInterface, Place};
 use grpc::Grpc;
 use offered::Offered;
 use service::{Authenticate, Mount, Served, Site, StreamSlots};
+use shown::Shown;
 
 pub use body::Body;
 pub use card::WELL_KNOWN_CARD;
@@ -76,7 +76,7 @@ pub struct ServerBuilder {
     security: BTreeMap<String, SecurityScheme>,
     jsonrpc_path: String,
     versions: Versions,
-    old_form: v0_3::Form,
+    old_form: Option<v0_3::Form>,
     tenant_is_realm: bool,
     limits: ServerLimits,
     egress: Egress,
@@ -129,7 +129,7 @@ impl Server {
             security: BTreeMap::new(),
             jsonrpc_path: "/".to_owned(),
             versions: Versions::all(),
-            old_form: v0_3::Form::PROTO,
+            old_form: None,
             tenant_is_realm: false,
             limits: ServerLimits::default(),
             egress: Egress::default(),
@@ -251,11 +251,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Writes the bytes of files as base64 once, over HTTP+JSON of v0.3. Most peers of that version expect base64 of
-    /// base64 there, and get it unless this is said. What is read may be either.
+    /// Writes the bytes of files as base64 once to everybody, over HTTP+JSON and gRPC of v0.3. Without it a caller gets
+    /// them as it writes them itself, if its message has a file; if not, clients in JavaScript get base64, by their
+    /// `User-Agent`, and all others base64 of base64, as most peers of that version have it. What is read may be either.
     #[must_use]
     pub fn v0_3_base64_once(mut self) -> Self {
-        self.old_form = v0_3::Form::Proto { twice: false };
+        self.old_form = Some(v0_3::Form::Proto { twice: false });
         self
     }
 
@@ -391,20 +392,21 @@ impl ServerBuilder {
     ) -> Result<Mount, Error> {
         let needs_tenant = !path.is_empty() && self.agents.len() > 1;
         let tenant = if needs_tenant { offered.name() } else { "" };
-        let mut card = offered.card(&Place {
-            url: &format!("{url}{path}"),
-            jsonrpc_path: &self.jsonrpc_path,
-            versions: &self.versions,
-            grpc: self.grpc.place().map(|place| GrpcInterface { place, tenant }),
-        });
-        card.security_schemes.clone_from(&self.security);
-        card.security_requirements =
-            self.security.keys().map(|name| SecurityRequirement::default().and(name.as_str(), &[])).collect();
-        let card: Arc<AgentCard> = Arc::new(card);
+        let grpc = |place: &str| GrpcInterface { place: place.to_owned(), tenant: tenant.to_owned() };
+        let place = Place {
+            url: format!("{url}{path}"),
+            jsonrpc_path: self.jsonrpc_path.clone(),
+            versions: self.versions.clone(),
+            grpc: self.grpc.place().map(grpc),
+            security: self.security.clone(),
+        };
+        let card = Arc::new(offered.card(&place));
         let bare = self.jsonrpc_path.trim_end_matches('/');
-        let extensions = card.capabilities.extensions.iter().map(|extension| extension.uri.clone()).collect();
+        let shown = Shown::new(Cards::new(&card, &self.versions)?);
+        if let Offered::Relay(relay) = offered {
+            shown.follow(Relay::clone(relay), place);
+        }
         let notifier = deliverer.map(|deliverer| Arc::new(deliverer.clone()) as Arc<dyn Notifier>);
-        let cards = Cards::new(&card, &self.versions)?;
         let served = match offered {
             Offered::Agent(spec) => {
                 let spec = AgentSpec::clone(spec);
@@ -423,11 +425,10 @@ impl ServerBuilder {
             path: path.to_owned(),
             name: offered.name().clone(),
             tenant_is_realm: self.tenant_is_realm,
-            cards,
+            shown,
             served,
             guarded,
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
-            extensions,
         })
     }
 

@@ -30,10 +30,10 @@ impl Offered {
         }
     }
 
-    pub(super) fn card(&self, place: &Place<'_>) -> AgentCard {
+    pub(super) fn card(&self, place: &Place) -> AgentCard {
         match self {
             Self::Agent(spec) => derive(spec, place),
-            Self::Relay(relay) => derive_relayed(relay, place),
+            Self::Relay(relay) => derive_relayed(relay, relay.card.as_deref(), place),
         }
     }
 

@@ -18,10 +18,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body, Unread};
-use super::card::{Cards, is_card};
+use super::card::is_card;
 use super::guard::{Guard, Restored, Visit};
 use super::hygiene;
 use super::limits::ServerLimits;
+use super::shown::Shown;
 use super::versions::Versions;
 use crate::binding::{grpc, head, jsonrpc, rest};
 use crate::dialect::{Dialect, v0_1, v0_3};
@@ -47,8 +48,8 @@ pub(crate) struct Site {
     pub(super) guard: Option<Arc<dyn Guard>>,
     pub(crate) limits: ServerLimits,
     pub(crate) versions: Versions,
-    /// How HTTP+JSON of v0.3 is written.
-    pub(crate) old_form: v0_3::Form,
+    /// How HTTP+JSON and gRPC of v0.3 are written; if nobody has said it, by what the caller does.
+    pub(crate) old_form: Option<v0_3::Form>,
     pub(crate) streams: StreamSlots,
     /// Cancelled when the site is about to go.
     pub(crate) stopping: CancellationToken,
@@ -67,10 +68,9 @@ pub(crate) struct Mount {
     pub(crate) served: Served,
     /// What stands in front of it.
     pub(crate) guarded: Option<Arc<dyn DynEndpoint>>,
-    pub(crate) cards: Cards,
+    pub(crate) shown: Arc<Shown>,
     /// Where JSON-RPC is posted to, below the path; without a trailing slash.
     pub(crate) jsonrpc_paths: Vec<String>,
-    pub(crate) extensions: Vec<String>,
 }
 
 /// Who answers the calls to an agent.
@@ -296,7 +296,7 @@ impl Site {
             return rest::no_route(rest::wants_a2a_json(&head), NoRoute::Path);
         };
         if is_card(path) && (head.method == Method::GET || head.method == Method::HEAD) {
-            return mount.cards.respond(&head);
+            return mount.shown.now().respond(&head);
         }
         if head.method == Method::POST && mount.takes_jsonrpc(path) {
             self.jsonrpc(mount, &head, body).await
@@ -342,13 +342,13 @@ impl Site {
             Err(error) => return jsonrpc::fail(dialect, &id, &error),
         };
         if wants_card {
-            return jsonrpc::succeed(dialect, &id, |out| mount.cards.write_old(out));
+            return jsonrpc::succeed(dialect, &id, |out| mount.shown.now().write_old(out));
         }
         let (dialect, context) = self.settled(mount, dialect, &request, context).await;
         let (extensions, operation) = (context.extensions.clone(), request.operation());
         let reply = self.call(mount, dialect, request, context, None).await;
         let mut response = jsonrpc::respond(dialect, id, operation, reply);
-        head::echo_extensions(&mut response, dialect, &extensions, &mount.extensions);
+        mount.echo_extensions(&mut response, dialect, &extensions);
         response
     }
 
@@ -380,7 +380,7 @@ impl Site {
             Err(error) => Err(error),
         };
         let mut response = rest::respond(a2a_json, reply);
-        head::echo_extensions(&mut response, Dialect::V1_0, &extensions, &mount.extensions);
+        mount.echo_extensions(&mut response, Dialect::V1_0, &extensions);
         response
     }
 
@@ -420,12 +420,11 @@ impl Site {
         B: http_body::Body<Data = Bytes> + Send,
     {
         use v0_3::rest;
-        let (form, dialect) = (self.old_form, Dialect::V0_3(self.old_form));
         let route = match rest::find(&head.method, below) {
             Ok(route) => route,
             Err(why) => return rest::no_route(why),
         };
-        let looks = Some(dialect.version());
+        let looks = Some(Version::V0_3);
         let context = self
             .authenticate(head)
             .and_then(|principal| head::context(head, principal, &mount.name, &self.versions, looks));
@@ -437,13 +436,15 @@ impl Site {
             Ok(body) => body,
             Err(unread) => return rest::fail_with(unread.status(), &unread.into()),
         };
+        let form = self.old_form.unwrap_or_else(|| v0_3::Form::for_caller(&head.headers, &body));
+        let dialect = Dialect::V0_3(form);
         let extensions = context.extensions.clone();
         let reply = match rest::decode(form, &route, head, &body) {
             Ok(request) => self.call(mount, dialect, request, context, None).await,
             Err(error) => Err(error),
         };
         let mut response = rest::respond(form, route.operation, reply);
-        head::echo_extensions(&mut response, dialect, &extensions, &mount.extensions);
+        mount.echo_extensions(&mut response, dialect, &extensions);
         response
     }
 
@@ -506,6 +507,13 @@ impl Site {
 // === impl Mount ===
 
 impl Mount {
+    /// Says which of the extensions that were asked for are known here.
+    pub(super) fn echo_extensions(&self, response: &mut Response<Body>, dialect: Dialect, asked: &[String]) {
+        if !asked.is_empty() {
+            head::echo_extensions(response, dialect, asked, &self.shown.now().extensions);
+        }
+    }
+
     fn takes_jsonrpc(&self, path: &str) -> bool {
         let bare = path.strip_suffix('/').unwrap_or(path);
         self.jsonrpc_paths.iter().any(|known| known == bare)

@@ -29,6 +29,6 @@ mod peer;
 mod spawn;
 
 pub use chancery_store::Clock;
-pub use conformance::{Checked, Conformance, Level, Report, Verdict};
+pub use conformance::{Checked, Conformance, Level, Report, Verdict, shape};
 pub use peer::{Exchange, HOSTILE, Heard, Hostile, Must, Peer, Reply, Script};
 pub use spawn::{Spawn, Spawned, spawn};

@@ -5,6 +5,7 @@
 mod support;
 
 mod calls;
+mod card;
 mod errors;
 mod hostile;
 mod isolation;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use chancery_sdk::{Outcome, Turn};
+use chancery_sdk::{Outcome, TaskState, Turn};
 use tokio::sync::Semaphore;
 
 use crate::pair::*;
@@ -69,6 +69,37 @@ async fn a_question_that_was_answered_elsewhere_is_found_out_by_a_look() {
     let second = serve_on_file(&path, relay(&url, Wire::JsonRpc).await).await;
     let found = second.site.rest().get(&task).await;
     assert_eq!(found, agent.rest().get(&task).await);
+    second.stop().await;
+}
+
+/// Receivers of notifications hear of tasks that nobody looks at.
+#[tokio::test]
+async fn what_waited_when_the_relay_ended_is_looked_at() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("relay.db");
+    let spec = agent(|turn: Turn| async move {
+        Ok(match turn.task() {
+            None if turn.text() == "ask" => turn.ask("Which one?"),
+            None => turn.ask_for_auth("Let me in"),
+            Some(_) => Outcome::text(turn.text()),
+        })
+    });
+    let agent = serve(spec).await;
+    let url = format!("http://{}", agent.address);
+    let first = serve_on_file(&path, relay(&url, Wire::JsonRpc).await).await;
+    let tasks = [id(&first.site.rest().say("ask").await), id(&first.site.rest().say("let me").await)];
+    let waiting = async |site: &Site| {
+        let count = async |state| site.store.waiting("relayed", state, None, 10).await.expect("a list").len();
+        (count(TaskState::InputRequired).await, count(TaskState::AuthRequired).await)
+    };
+    assert_eq!(waiting(&first.site).await, (1, 1));
+    first.stop().await;
+    // As if the first had been killed after it had sent the answers, and before it had written that.
+    for task in &tasks {
+        agent.rest().send(follow_up(task, "this one")).await.task();
+    }
+    let second = serve_on_file(&path, relay(&url, Wire::JsonRpc).await).await;
+    until("a look at what waited", || async { waiting(&second.site).await == (0, 0) }).await;
     second.stop().await;
 }
 

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// A request that came.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub enum Reply {
     Raw(Vec<u8>),
     /// These bytes, after which nothing comes any more.
     Hang(Vec<u8>),
+    /// These bytes, and the others once somebody says so; after them the connection is cut.
+    InTwo(Vec<u8>, Arc<Notify>, Vec<u8>),
 }
 
 /// Somebody who answers as told.
@@ -105,11 +108,19 @@ impl Reply {
     pub fn silent(frames: &str) -> Self {
         Self::Hang(open_stream(frames))
     }
+
+    /// A stream that is opened, and whose frames come once somebody says so.
+    pub fn later(go_on: &Arc<Notify>, frames: &str) -> Self {
+        let chunk = format!("{:x}\r\n{frames}\r\n0\r\n\r\n", frames.len());
+        Self::InTwo(STREAM_HEAD.as_bytes().to_vec(), go_on.clone(), chunk.into_bytes())
+    }
 }
 
+const STREAM_HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
 fn open_stream(frames: &str) -> Vec<u8> {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    format!("{head}{:x}\r\n{frames}\r\n", frames.len()).into_bytes()
+    format!("{STREAM_HEAD}{:x}\r\n{frames}\r\n", frames.len()).into_bytes()
 }
 
 /// A card with one interface.
@@ -192,6 +203,12 @@ impl Peer {
                 }
                 Reply::Raw(bytes) => {
                     let _ = stream.write_all(&bytes).await;
+                    return;
+                }
+                Reply::InTwo(first, go_on, rest) => {
+                    let _ = stream.write_all(&first).await;
+                    go_on.notified().await;
+                    let _ = stream.write_all(&rest).await;
                     return;
                 }
                 Reply::Hang(bytes) => {

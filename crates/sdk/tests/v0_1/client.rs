@@ -230,6 +230,6 @@ async fn a_stream_that_breaks_is_taken_up_by_the_name_of_its_task() {
         .filter(|heard| !heard.line().starts_with("GET"))
         .map(|heard| heard.json()["params"]["id"].clone())
         .collect();
-    assert_eq!(ids.len(), 3);
+    assert!(ids.len() >= 3, "{ids:?}");
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }

@@ -3,8 +3,8 @@
 use chancery_sdk as sdk;
 use chancery_sdk::egress::Egress;
 use chancery_sdk::protocol::{
-    ListTasksRequest, ProtocolBinding, SendMessageConfiguration, SendMessageRequest, StreamResponse,
-    TaskPushNotificationConfig, Version,
+    GetTaskRequest, ListTasksRequest, ProtocolBinding, SendMessageConfiguration, SendMessageRequest,
+    StreamResponse, TaskPushNotificationConfig, Version,
 };
 use chancery_sdk::{Call, CallContext, Endpoint, ErrorCode, Message, Principal, TaskState};
 
@@ -87,6 +87,24 @@ async fn configurations(client: &sdk::Client) {
     client.delete_push_config(Call { request: named, context: context() }).await.unwrap();
     let call = Call { request: list(), context: context() };
     assert_eq!(client.list_push_configs(call).await.unwrap().configs, []);
+}
+
+#[tokio::test]
+async fn no_history_is_none_on_every_binding() {
+    let site = site().await;
+    for binding in [ProtocolBinding::JsonRpc, ProtocolBinding::HttpJson, ProtocolBinding::Grpc] {
+        let client = client(&site, binding).await;
+        let asked = |history_length| {
+            let configuration = SendMessageConfiguration { history_length, ..Default::default() };
+            SendMessageRequest { configuration: Some(configuration), ..SendMessageRequest::from("hello") }
+        };
+        let sent = client.send(asked(Some(0))).await.unwrap().task().unwrap().clone();
+        assert_eq!(sent.history, []);
+        for (history_length, shown) in [(None, 1), (Some(0), 0), (Some(1), 1)] {
+            let request = GetTaskRequest { tenant: String::new(), id: sent.id.clone(), history_length };
+            assert_eq!(client.get_with(request).await.unwrap().history.len(), shown);
+        }
+    }
 }
 
 #[tokio::test]

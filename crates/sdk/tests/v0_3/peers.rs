@@ -1,9 +1,12 @@
 //! Peers as they are found: cards at the older place, methods that nobody knows, streams that begin in the middle.
 
+use std::sync::Arc;
+
 use chancery_sdk as sdk;
 use chancery_sdk::ErrorCode;
 use chancery_sdk::protocol::{ListTasksRequest, StreamResponse, TaskState, Version};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::support::{Heard, Peer, Reply};
 
@@ -143,6 +146,34 @@ async fn a_subscription_begins_with_the_task() {
     let events = all(client.subscribe("t").await.unwrap()).await;
     assert!(matches!(&events[0], StreamResponse::Task(_)), "{events:?}");
     assert_eq!(told(&events), ("zero one two".to_owned(), TaskState::Completed));
+}
+
+#[tokio::test]
+async fn a_chunk_like_one_before_it_is_told_though_it_comes_while_the_task_is_asked_for() {
+    // The task has one such chunk when it is first asked for. The second comes by the stream before that is answered.
+    let (stream, arrived) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (go_on, first) = (stream.clone(), arrived.clone());
+    let peer = peer(move |method, count, heard| match (method, count) {
+        ("tasks/resubscribe", _) => {
+            Reply::later(&go_on, &heard.stream(&[(0, chunk("x")), (0, status("completed", true))]))
+        }
+        ("tasks/get", 1) => {
+            go_on.notify_one();
+            let Reply::Whole(_, _, body) = heard.result(&task("working", &["x"])) else { unreachable!() };
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+            Reply::InTwo(head.into(), first.clone(), body.into())
+        }
+        ("tasks/get", _) => heard.result(&task("completed", &["x", "x"])),
+        _ => heard.error(-32601),
+    })
+    .await;
+    let client = sdk::Client::connect(&peer.url).await.unwrap();
+    let subscribed = tokio::spawn(async move { all(client.subscribe("t").await.unwrap()).await });
+    // Enough for what has been written to the one connection to be there before what is written to the other.
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    arrived.notify_one();
+    let events = subscribed.await.unwrap();
+    assert_eq!(told(&events), ("xx".to_owned(), TaskState::Completed), "{events:?}");
 }
 
 #[tokio::test]

@@ -142,10 +142,12 @@ impl Table {
         }
     }
 
-    /// The tasks that somebody is at work on.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = (&TaskId, Option<&ContextId>)> {
-        let at_work = |row: &Row| matches!(row.state, TaskState::Submitted | TaskState::Working);
-        let rows = self.order.iter().filter(move |(_, row)| at_work(row));
+    /// The tasks in one of these states.
+    pub(super) fn in_states(
+        &self,
+        states: &[TaskState],
+    ) -> impl Iterator<Item = (&TaskId, Option<&ContextId>)> {
+        let rows = self.order.iter().filter(|(_, row)| states.contains(&row.state));
         rows.map(|(token, row)| (&token.id, row.context_id.as_ref()))
     }
 

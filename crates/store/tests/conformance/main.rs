@@ -81,7 +81,7 @@ macro_rules! store_suite {
                 what_is_pending_is_neither_compacted_nor_forgotten, what_is_deleted_holds_nothing_back,
                 no_event_is_lost_among_threads,
             }
-            checks! { recovery => open: only_tasks_at_work_are_unfinished, unfinished_pages_join, }
+            checks! { recovery => open: only_tasks_at_work_are_unfinished, tasks_that_wait_are_found_by_their_state, unfinished_pages_join, }
             checks! { edges => open:
                 an_edge_is_there_if_its_batch_is, a_settled_edge_never_changes, an_open_edge_is_replaced,
                 a_call_without_a_task_has_an_edge, open_edges_are_found_until_they_are_settled,

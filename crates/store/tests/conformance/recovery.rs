@@ -27,6 +27,26 @@ pub(crate) async fn only_tasks_at_work_are_unfinished(open: impl Fn(StoreLimits)
     assert_eq!(ids, ["InputRequired", "Working"]);
 }
 
+pub(crate) async fn tasks_that_wait_are_found_by_their_state(open: impl Fn(StoreLimits) -> Store) {
+    let store = open(StoreLimits::default());
+    for state in ACTIVE.into_iter().chain(TERMINAL) {
+        draft(&format!("{state:?}")).context("talk").created(state, 0).done(&store).await;
+    }
+    let other = scope_of("r2", "a", "agent");
+    create("other", TaskState::AuthRequired, 0).commit(&store, &other).await.unwrap();
+    let found = store.waiting("agent", TaskState::AuthRequired, None, 1).await.unwrap();
+    let [first] = &found[..] else { panic!("{found:?}") };
+    let rest = store.waiting("agent", TaskState::AuthRequired, Some(first), 100).await.unwrap();
+    let ids: Vec<_> = found.iter().chain(&rest).map(|one| (one.scope.clone(), one.task.as_str())).collect();
+    let mut expected = [(scope(), "AuthRequired"), (other, "other")];
+    expected.sort();
+    assert_eq!(ids, expected);
+    assert_eq!(store.waiting("other", TaskState::AuthRequired, None, 100).await.unwrap(), []);
+    draft("AuthRequired").status(TaskState::Working, 1).done(&store).await;
+    let left = store.waiting("agent", TaskState::AuthRequired, None, 100).await.unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
 pub(crate) async fn unfinished_pages_join(open: impl Fn(StoreLimits) -> Store) {
     let store = open(StoreLimits::default());
     let mut expected = Vec::new();

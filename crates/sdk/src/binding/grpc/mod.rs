@@ -107,14 +107,22 @@ pub(crate) fn message(body: &[u8]) -> Result<&[u8], Error> {
 }
 
 /// Reads the request of an operation.
-pub(crate) fn decode(dialect: Dialect, operation: Operation, body: &[u8]) -> Result<Request, Error> {
-    let message = message(body)?;
-    if let Dialect::V0_3(form) = dialect {
-        return v0_3::grpc::decode(form, operation, message);
-    }
+pub(crate) fn decode(operation: Operation, body: &[u8]) -> Result<Request, Error> {
     let (request, _) = a2a_v1::messages(operation);
-    let json = request_to_json(request, message).map_err(|why| unreadable(&why))?;
+    let json = request_to_json(request, message(body)?).map_err(|why| unreadable(&why))?;
     Request::decode(operation, &json)
+}
+
+/// Reads one of v0.3, and says how it is to be answered, if that is not settled.
+pub(crate) fn decode_old(
+    form: Option<v0_3::Form>,
+    operation: Operation,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(Dialect, Request), Error> {
+    let (request, json) = v0_3::grpc::decode(operation, message(body)?)?;
+    let form = form.unwrap_or_else(|| v0_3::Form::for_caller(headers, &json));
+    Ok((Dialect::V0_3(form), request))
 }
 
 pub(crate) fn unreadable(why: &Malformed) -> Error {

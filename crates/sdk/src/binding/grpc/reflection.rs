@@ -126,6 +126,12 @@ impl Frames for Reflected {
     }
 }
 
+/// Any bytes as a question.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzzed(question: &[u8]) {
+    let _ = answer(&mut Vec::new(), question, &[crate::grpc::SERVICE]);
+}
+
 fn answer(out: &mut Vec<u8>, question: &[u8], services: &[&str]) -> Result<(), Malformed> {
     let fields = records(question)?;
     for (number, record) in &fields {

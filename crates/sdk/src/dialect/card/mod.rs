@@ -128,6 +128,7 @@ struct AnySkill {
     security: Vec<Json>,
 }
 
+const JSONRPC: &str = "JSONRPC";
 const V0_1: &str = "0.1";
 const V0_3: &str = "0.3";
 const V1_0: &str = "1.0";
@@ -138,13 +139,14 @@ impl AnyCard {
         let own_version = self.protocol_version.as_deref().and_then(Version::parse);
         if !self.supported_interfaces.is_empty() {
             let fallback = own_version.map_or_else(|| V1_0.to_owned(), family);
-            return self.supported_interfaces.iter().map(|found| found.interface(&fallback)).collect();
+            let listed = self.supported_interfaces.iter().map(|found| found.interface(&fallback));
+            return listed.chain(self.unlisted()).collect();
         }
         let Some(url) = self.url.as_deref().filter(|url| !url.is_empty()) else { return Vec::new() };
         let transport = self.preferred_transport.as_deref().filter(|name| !name.is_empty());
         let mut found = Vec::new();
         for version in self.versions(own_version) {
-            let primary = AgentInterface::new(url, transport.unwrap_or("JSONRPC")).version(&*version);
+            let primary = AgentInterface::new(url, transport.unwrap_or(JSONRPC)).version(&*version);
             let others = self.additional_interfaces.iter().map(|other| other.interface(&version));
             for interface in std::iter::once(primary).chain(others) {
                 if !found.contains(&interface) {
@@ -153,6 +155,16 @@ impl AnyCard {
             }
         }
         found
+    }
+
+    /// What a card of all generations offers besides its list, which v0.1 does not read: no later version has
+    /// `authentication`, so with it the URL takes v0.1 too.
+    fn unlisted(&self) -> Option<AgentInterface> {
+        self.authentication.as_ref()?;
+        let url = self.url.as_deref().filter(|url| !url.is_empty())?;
+        let is_jsonrpc = self.preferred_transport.as_deref().is_none_or(|name| name == JSONRPC);
+        let is_listed = self.supported_interfaces.iter().any(|found| found.protocol_version == V0_1);
+        (is_jsonrpc && !is_listed).then(|| AgentInterface::new(url, JSONRPC).version(V0_1))
     }
 
     /// The versions that a card of one URL may be of. Before 0.2.5 cards did not say; whoever is asked in the wrong one
@@ -316,6 +328,13 @@ mod tests {
         let json = r#"{"name":"a","url":"http://old.example","protocolVersion":"0.3.0",
             "supportedInterfaces":[{"url":"http://new.example","protocolBinding":"JSONRPC","protocolVersion":"1.0","tenant":"t"}]}"#;
         assert_eq!(interfaces(json), [at("http://new.example", "JSONRPC", "1.0")]);
+        // Only v0.1 has this key, and it knows one URL.
+        let all = json.replacen('{', r#"{"authentication":{"schemes":[]},"#, 1);
+        let (new, old) =
+            (at("http://new.example", "JSONRPC", "1.0"), at("http://old.example", "JSONRPC", "0.1"));
+        assert_eq!(interfaces(&all), [new.clone(), old]);
+        let by_rest = all.replacen('{', r#"{"preferredTransport":"HTTP+JSON","#, 1);
+        assert_eq!(interfaces(&by_rest), [new]);
         for json in [
             "{}",
             "[]",

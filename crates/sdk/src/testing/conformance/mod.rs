@@ -10,7 +10,7 @@ mod list;
 mod push;
 mod report;
 mod send;
-mod shape;
+pub mod shape;
 mod stream;
 mod tasks;
 mod wire;

@@ -1,15 +1,28 @@
 //! The shapes of the protocol: what is required is there, and what is known is of its kind. Anything else may be there
-//! too.
+//! too, unless it is asked for no more than the protocol has.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// An object of the protocol.
+/// An object of the protocol, as JSON has it.
+///
+/// ```
+/// use chancery_sdk::testing::shape;
+///
+/// let task = serde_json::json!({"id": "t", "contextId": "c", "kind": "task",
+///     "status": {"state": "TASK_STATE_WORKING", "timestamp": "2026-01-02T03:04:05Z"}});
+/// assert_eq!(shape::TASK.problem(&task), None);
+/// assert_eq!(shape::TASK.problem_if_closed(&task).unwrap(), "kind: is unknown");
+/// ```
 #[derive(Debug)]
-pub(super) struct Shape {
+pub struct Shape {
     required: &'static [(&'static str, Kind)],
     optional: &'static [(&'static str, Kind)],
     /// Of these, exactly one is there.
     one_of: &'static [(&'static str, Kind)],
+    /// What may be left out, and whoever follows every recommendation does not.
+    recommended: &'static [&'static str],
 }
 
 #[derive(Debug)]
@@ -22,6 +35,7 @@ enum Kind {
     Time,
     State,
     Role,
+    Base64,
     /// Any JSON.
     Any,
     /// Any JSON object.
@@ -32,9 +46,10 @@ enum Kind {
     Some(&'static Kind),
 }
 
-use Kind::{Any, Count, Flag, Id, Many, One, Role, Some, State, Struct, Text, Time};
+use Kind::{Any, Base64, Count, Flag, Id, Many, One, Role, Some, State, Struct, Text, Time};
 
-const STATES: [&str; 8] = [
+/// Every state of a task.
+pub const STATES: [&str; 8] = [
     "TASK_STATE_SUBMITTED",
     "TASK_STATE_WORKING",
     "TASK_STATE_COMPLETED",
@@ -48,7 +63,8 @@ const STATES: [&str; 8] = [
 static PART: Shape = Shape {
     required: &[],
     optional: &[("metadata", Struct), ("filename", Text), ("mediaType", Text)],
-    one_of: &[("text", Text), ("raw", Text), ("url", Text), ("data", Any)],
+    one_of: &[("text", Text), ("raw", Base64), ("url", Text), ("data", Any)],
+    recommended: &[],
 };
 
 static MESSAGE: Shape = Shape {
@@ -61,21 +77,25 @@ static MESSAGE: Shape = Shape {
         ("referenceTaskIds", Many(&Text)),
     ],
     one_of: &[],
+    recommended: &[],
 };
 
 static STATUS: Shape = Shape {
     required: &[("state", State)],
     optional: &[("message", One(&MESSAGE)), ("timestamp", Time)],
     one_of: &[],
+    recommended: &["timestamp"],
 };
 
 static ARTIFACT: Shape = Shape {
     required: &[("artifactId", Id), ("parts", Some(&One(&PART)))],
     optional: &[("name", Text), ("description", Text), ("metadata", Struct), ("extensions", Many(&Text))],
     one_of: &[],
+    recommended: &[],
 };
 
-pub(super) static TASK: Shape = Shape {
+/// A task.
+pub static TASK: Shape = Shape {
     required: &[("id", Id), ("status", One(&STATUS))],
     optional: &[
         ("contextId", Id),
@@ -84,24 +104,33 @@ pub(super) static TASK: Shape = Shape {
         ("metadata", Struct),
     ],
     one_of: &[],
+    recommended: &["contextId"],
 };
 
 static STATUS_UPDATE: Shape = Shape {
     required: &[("taskId", Id), ("contextId", Id), ("status", One(&STATUS))],
     optional: &[("metadata", Struct)],
     one_of: &[],
+    recommended: &[],
 };
 
 static ARTIFACT_UPDATE: Shape = Shape {
     required: &[("taskId", Id), ("contextId", Id), ("artifact", One(&ARTIFACT))],
     optional: &[("append", Flag), ("lastChunk", Flag), ("metadata", Struct)],
     one_of: &[],
+    recommended: &[],
 };
 
-pub(super) static SEND_MESSAGE_RESPONSE: Shape =
-    Shape { required: &[], optional: &[], one_of: &[("task", One(&TASK)), ("message", One(&MESSAGE))] };
+/// The answer to SendMessage.
+pub static SEND_MESSAGE_RESPONSE: Shape = Shape {
+    required: &[],
+    optional: &[],
+    one_of: &[("task", One(&TASK)), ("message", One(&MESSAGE))],
+    recommended: &[],
+};
 
-pub(super) static STREAM_RESPONSE: Shape = Shape {
+/// An event of a stream.
+pub static STREAM_RESPONSE: Shape = Shape {
     required: &[],
     optional: &[],
     one_of: &[
@@ -110,9 +139,11 @@ pub(super) static STREAM_RESPONSE: Shape = Shape {
         ("statusUpdate", One(&STATUS_UPDATE)),
         ("artifactUpdate", One(&ARTIFACT_UPDATE)),
     ],
+    recommended: &[],
 };
 
-pub(super) static LIST_TASKS_RESPONSE: Shape = Shape {
+/// A page of tasks.
+pub static LIST_TASKS_RESPONSE: Shape = Shape {
     required: &[
         ("tasks", Many(&One(&TASK))),
         ("nextPageToken", Text),
@@ -121,18 +152,21 @@ pub(super) static LIST_TASKS_RESPONSE: Shape = Shape {
     ],
     optional: &[],
     one_of: &[],
+    recommended: &[],
 };
 
 static INTERFACE: Shape = Shape {
     required: &[("url", Id), ("protocolBinding", Id), ("protocolVersion", Id)],
     optional: &[("tenant", Text)],
     one_of: &[],
+    recommended: &[],
 };
 
 static EXTENSION: Shape = Shape {
     required: &[("uri", Id)],
     optional: &[("description", Text), ("required", Flag), ("params", Struct)],
     one_of: &[],
+    recommended: &[],
 };
 
 static CAPABILITIES: Shape = Shape {
@@ -144,15 +178,26 @@ static CAPABILITIES: Shape = Shape {
         ("extendedAgentCard", Flag),
     ],
     one_of: &[],
+    recommended: &[],
 };
+
+static PROVIDER: Shape =
+    Shape { required: &[("url", Id), ("organization", Id)], optional: &[], one_of: &[], recommended: &[] };
 
 static SKILL: Shape = Shape {
     required: &[("id", Id), ("name", Id), ("description", Text), ("tags", Many(&Text))],
-    optional: &[("examples", Many(&Text)), ("inputModes", Many(&Text)), ("outputModes", Many(&Text))],
+    optional: &[
+        ("examples", Many(&Text)),
+        ("inputModes", Many(&Text)),
+        ("outputModes", Many(&Text)),
+        ("securityRequirements", Many(&Struct)),
+    ],
     one_of: &[],
+    recommended: &[],
 };
 
-pub(super) static AGENT_CARD: Shape = Shape {
+/// A card.
+pub static AGENT_CARD: Shape = Shape {
     required: &[
         ("name", Id),
         ("description", Text),
@@ -164,7 +209,7 @@ pub(super) static AGENT_CARD: Shape = Shape {
         ("skills", Many(&One(&SKILL))),
     ],
     optional: &[
-        ("provider", Struct),
+        ("provider", One(&PROVIDER)),
         ("documentationUrl", Text),
         ("iconUrl", Text),
         ("securitySchemes", Struct),
@@ -172,24 +217,44 @@ pub(super) static AGENT_CARD: Shape = Shape {
         ("signatures", Many(&Struct)),
     ],
     one_of: &[],
+    recommended: &[],
 };
 
 // === impl Shape ===
 
 impl Shape {
     /// The first thing that is wrong with a value.
-    pub(super) fn problem(&self, value: &Value) -> Option<String> {
-        self.check("", value).err()
+    pub fn problem(&self, value: &Value) -> Option<String> {
+        self.check("", value, false).err()
     }
 
-    fn check(&self, path: &str, value: &Value) -> Result<(), String> {
+    /// The same, where nothing may be there that the protocol does not have, nor anything that is empty and may be left
+    /// out, and everything that is recommended has to be.
+    pub fn problem_if_closed(&self, value: &Value) -> Option<String> {
+        self.check("", value, true).err()
+    }
+
+    fn check(&self, path: &str, value: &Value, is_closed: bool) -> Result<(), String> {
         let Value::Object(object) = value else { return Err(format!("{}: is no object", name(path))) };
-        for (key, kind) in self.required.iter().chain(self.optional).chain(self.one_of) {
+        let known = || self.required.iter().chain(self.optional).chain(self.one_of);
+        for (key, kind) in known() {
             if let Option::Some(value) = object.get(*key) {
-                kind.check(&join(path, key), value)?;
+                kind.check(&join(path, key), value, is_closed)?;
             }
         }
-        if let Option::Some((missing, _)) = self.required.iter().find(|(key, _)| !object.contains_key(*key)) {
+        if is_closed {
+            let is_unknown = |key: &&String| known().all(|(known, _)| known != key);
+            if let Option::Some(unknown) = object.keys().find(is_unknown) {
+                return Err(format!("{}: is unknown", join(path, unknown)));
+            }
+            let is_empty = |(key, _): &&(&str, Kind)| object.get(*key).is_some_and(|value| value == "");
+            if let Option::Some((empty, _)) = self.optional.iter().find(is_empty) {
+                return Err(format!("{}: is empty", join(path, empty)));
+            }
+        }
+        let recommended = self.recommended.iter().filter(|_| is_closed);
+        let mut wanted = self.required.iter().map(|(key, _)| key).chain(recommended);
+        if let Option::Some(missing) = wanted.find(|key| !object.contains_key(**key)) {
             return Err(format!("{}: is missing", join(path, missing)));
         }
         let chosen = self.one_of.iter().filter(|(key, _)| object.contains_key(*key)).count();
@@ -204,7 +269,7 @@ impl Shape {
 // === impl Kind ===
 
 impl Kind {
-    fn check(&self, path: &str, value: &Value) -> Result<(), String> {
+    fn check(&self, path: &str, value: &Value, is_closed: bool) -> Result<(), String> {
         let text = value.as_str();
         let good = match self {
             Any => true,
@@ -216,13 +281,15 @@ impl Kind {
             State => text.is_some_and(|text| STATES.contains(&text)),
             Role => text.is_some_and(|text| ["ROLE_USER", "ROLE_AGENT"].contains(&text)),
             Time => text.is_some_and(is_timestamp),
-            One(shape) => return shape.check(path, value),
+            Base64 => text.is_some_and(|text| STANDARD.decode(text).is_ok()),
+            One(shape) => return shape.check(path, value, is_closed),
             Many(kind) | Some(kind) => {
                 let Value::Array(items) = value else { return Err(format!("{path}: is no array")) };
                 if items.is_empty() && matches!(self, Some(_)) {
                     return Err(format!("{path}: is empty"));
                 }
-                return items.iter().try_for_each(|item| kind.check(&format!("{path}[]"), item));
+                let path = format!("{path}[]");
+                return items.iter().try_for_each(|item| kind.check(&path, item, is_closed));
             }
         };
         if good { Ok(()) } else { Err(format!("{path}: is no {self:?}: {value}")) }
@@ -268,6 +335,46 @@ mod tests {
             let mut bad = good.clone();
             *bad.pointer_mut(place).expect("a place") = value;
             let found = SEND_MESSAGE_RESPONSE.problem(&bad).unwrap_or_default();
+            assert!(found.starts_with(problem), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_closed_shape_has_nothing_more_and_all_that_is_recommended() {
+        let status = json!({"state": "TASK_STATE_WORKING", "timestamp": "2026-01-02T03:04:05.678Z"});
+        let good = json!({"task": {"id": "t", "contextId": "c", "status": status}});
+        assert_eq!(SEND_MESSAGE_RESPONSE.problem_if_closed(&good), None);
+        let artifact = |part: Value| json!([{"artifactId": "a", "parts": [part]}]);
+        for (place, value, problem) in [
+            ("/task/kind", json!("task"), "task.kind: is unknown"),
+            ("/task/contextId", Value::Null, "task.contextId: is no Id"),
+            ("/task/status", json!({"state": "TASK_STATE_WORKING"}), "task.status.timestamp: is missing"),
+            (
+                "/task/artifacts",
+                artifact(json!({"raw": "dG-_"})),
+                "task.artifacts[].parts[].raw: is no Base64",
+            ),
+            (
+                "/task/artifacts",
+                artifact(json!({"text": "x", "url": "y"})),
+                "task.artifacts[].parts[]: has 2 of",
+            ),
+            (
+                "/task/artifacts",
+                artifact(json!({"text": "x", "filename": ""})),
+                "task.artifacts[].parts[].filename: is empty",
+            ),
+            (
+                "/message",
+                json!({"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": ""}]}),
+                "the answer: has 2 of",
+            ),
+        ] {
+            let (parent, key) = place.rsplit_once('/').expect("a place");
+            let mut bad = good.clone();
+            let object = bad.pointer_mut(parent).and_then(Value::as_object_mut).expect("an object");
+            object.insert(key.to_owned(), value);
+            let found = SEND_MESSAGE_RESPONSE.problem_if_closed(&bad).unwrap_or_default();
             assert!(found.starts_with(problem), "{found}");
         }
     }

@@ -24,14 +24,14 @@ struct Named {
     page_token: String,
 }
 
-/// Reads the request of an operation.
-pub(crate) fn decode(form: Form, operation: Operation, message: &[u8]) -> Result<Request, Error> {
+/// Reads the request of an operation; also as the JSON that it is.
+pub(crate) fn decode(operation: Operation, message: &[u8]) -> Result<(Request, Vec<u8>), Error> {
     let unknown = || Error::new(ErrorCode::MethodNotFound);
     let (table, _) = a2a_v0_3::messages(operation).ok_or_else(unknown)?;
     let json = request_to_json(table, message).map_err(|why| crate::binding::grpc::unreadable(&why))?;
-    let send = || decode_params::<SendParams>(&json).map(|params| params.into_request(form));
+    let send = || decode_params::<SendParams>(&json).map(|params| params.into_request(Form::PROTO));
     let named = || decode_params::<Named>(&json);
-    Ok(match operation {
+    let request = match operation {
         Operation::SendMessage => Request::SendMessage(send()?),
         Operation::SendStreamingMessage => Request::SendStreamingMessage(send()?),
         Operation::GetTask => {
@@ -75,7 +75,8 @@ pub(crate) fn decode(form: Form, operation: Operation, message: &[u8]) -> Result
             Request::GetExtendedAgentCard(GetExtendedAgentCardRequest::default())
         }
         Operation::ListTasks => return Err(unknown()),
-    })
+    };
+    Ok((request, json))
 }
 
 /// The id in the path of a task. Some clients leave the path away.

@@ -411,6 +411,12 @@ fn decoded_again(bytes: Bytes) -> Bytes {
     }
 }
 
+/// Whether these bytes are taken for base64.
+#[cfg(feature = "server")]
+pub(super) fn is_base64(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && STANDARD.decode(bytes).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,8 @@
 //! not know.
 
 mod event;
+#[cfg(feature = "server")]
+mod form;
 mod message;
 mod push;
 mod request;

@@ -185,7 +185,10 @@ proptest! {
         }
         let mut json = Vec::new();
         v0_3::card::write_union(&mut json, &card, true).unwrap();
-        prop_assert_eq!(card::read(&json).unwrap(), card);
+        let mut read = card::read(&json).unwrap();
+        // Where v0.1 is taken is said by its own keys.
+        read.supported_interfaces.truncate(card.supported_interfaces.len());
+        prop_assert_eq!(read, card);
     }
 
     #[test]

@@ -63,8 +63,8 @@ pub(crate) fn decode(form: Form, route: &Route<'_>, head: &Parts, body: &[u8]) -
             Request::GetTask(GetTaskRequest {
                 tenant: tenant(),
                 id: path_id(&route.task)?,
-                // In the old proto, 0 is a field that is not there.
-                history_length: length.filter(|length| *length != 0),
+                // In a query, unlike in the old proto, what is not there is not 0.
+                history_length: length,
             })
         }
         Operation::ListTasks => Request::ListTasks(list_tasks(head, tenant(), Newer::<TaskState>::named)?),
