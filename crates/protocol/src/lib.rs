@@ -15,6 +15,7 @@
 //! | `jsonrpc`, `one_pass`, `version` | the JSON-RPC envelope, read fast; version and extension negotiation |
 //! | `json`, `id`, `time` | user JSON kept token for token; ids; timestamps |
 //! | `write` | JSON into memory, in fewer steps |
+//! | `signing` | keys, canonical JSON and signed cards, behind a feature of that name |
 //! | `field` | how fields are read where ProtoJSON and serde disagree |
 
 mod call;
@@ -36,6 +37,8 @@ mod operation;
 mod push;
 mod request;
 mod security;
+#[cfg(feature = "signing")]
+pub mod signing;
 mod task;
 mod time;
 mod usage;
