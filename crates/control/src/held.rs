@@ -240,8 +240,8 @@ impl Held {
         }
         self.close();
         let is_cut_short = matches!(settled.state, Some(TaskState::Canceled | TaskState::Failed));
-        let following = if is_cut_short { self.plane.lineage.open.cascade(&self.open) } else { Vec::new() };
         self.plane.lineage.open.remove(&self.open);
+        let following = if is_cut_short { self.plane.lineage.open.cascade(&self.open) } else { Vec::new() };
         following.iter().for_each(|hop| self.cancel(hop));
     }
 

@@ -20,6 +20,7 @@
 //! | `held` | what an admitted call holds until it is settled |
 //! | `restore` | what an earlier process had let through |
 //! | `explain` | what the gates would say, to read |
+//! | `identity` | who is calling, and whether it may come in |
 //! | `ledger` | what may be spent: accounts, windows, reservations, prices |
 //! | `lineage` | on whose behalf a call is made, and how far that may go |
 //! | `policy` | what the operator lets callers do |
@@ -29,6 +30,7 @@ mod explain;
 mod gate;
 pub mod gates;
 mod held;
+pub mod identity;
 pub mod ledger;
 pub mod lineage;
 mod permitted;
@@ -44,7 +46,7 @@ pub use gate::{Continue, Gate, Note, Passage, Verdict};
 pub use held::POLICY_TIMEOUT;
 pub use permitted::{Executor, Permitted};
 pub use pipeline::Pipeline;
-pub use plane::{Governed, Hands, Mode, Plane, PlaneSettings, Resolver, Stop};
+pub use plane::{Governed, Hands, Mode, Plane, PlaneSettings, Stop};
 pub use restore::RestoredCall;
 pub use time::Millis;
 

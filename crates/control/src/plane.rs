@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use chancery_protocol::{
-    BoxFuture, CallContext, Denied, Edge, Hold as _, HopId, Operation, Principal, TaskId,
-};
+use chancery_protocol::{BoxFuture, Edge, Hold as _, HopId, Principal, TaskId};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
@@ -15,16 +13,11 @@ use crate::Millis;
 use crate::gate::Gate;
 use crate::gates::{BudgetGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate};
 use crate::held::Held;
+use crate::identity::IdentityResolver;
 use crate::ledger::{Cap, Caps, Ledger, Prices};
 use crate::lineage::Lineage;
 use crate::policy::{Policy, Slots};
 use crate::routing::Pool;
-
-/// Whether somebody may come in at all. The gateway asks before anything is looked up.
-pub trait Resolver: Send + Sync + fmt::Debug {
-    /// Whether this caller may ask this of this agent.
-    fn resolve(&self, context: &CallContext, operation: Operation) -> Result<(), Denied>;
-}
 
 /// What decisions need done, and what they cannot know: the world outside, as the gateway has it. Nothing here may wait.
 pub trait Hands: Send + Sync + fmt::Debug {
@@ -99,10 +92,9 @@ pub struct PlaneSettings {
 }
 
 /// Everything that is decided with.
-#[derive(Debug)]
 pub struct Plane {
     /// Who may come in; everybody whom the bindings have let in, if none.
-    pub resolver: Option<Arc<dyn Resolver>>,
+    pub resolver: Option<Arc<dyn IdentityResolver>>,
     /// What may be spent.
     pub ledger: Ledger,
     /// What calls cost.
@@ -131,7 +123,7 @@ const SHARDS: usize = 32;
 impl Plane {
     /// With the gates of this crate, in their order.
     pub fn new(
-        resolver: Option<Arc<dyn Resolver>>,
+        resolver: Option<Arc<dyn IdentityResolver>>,
         ledger: Ledger,
         prices: Prices,
         lineage: Lineage,
@@ -232,5 +224,11 @@ impl Plane {
 
     fn shard(&self, hop: HopId) -> &Mutex<HashMap<HopId, Weak<Held>, RandomState>> {
         &self.held[usize::from(hop.as_bytes()[15]) % SHARDS]
+    }
+}
+
+impl fmt::Debug for Plane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plane").field("gates", &self.gates).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use chancery_protocol::AgentCard;
-use chancery_sdk::{AgentSpec, Relay, Server, ServerBuilder};
+use chancery_sdk::{AgentSpec, Client, Relay, Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
 use crate::config::{AgentKind, AgentSection, Config};
@@ -15,6 +15,10 @@ use crate::identity::Identities;
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
+
+/// How many streams from one agent are open at a time, and how many calls to it are under way.
+const STREAMS: usize = 4096;
+const CALLS: usize = 1024;
 
 /// A gateway that listens.
 pub(crate) struct Gateway {
@@ -38,7 +42,8 @@ impl Gateway {
         }
         let name = public_name(&config);
         let secret = identities.lineage_secret();
-        let foundations = Foundations { store: store.clone(), name, secret, skills };
+        let resolver = identities.resolver();
+        let foundations = Foundations { store: store.clone(), name, secret, resolver, skills };
         let governor = Governor::new(&config, foundations).await?;
         server = identities.guard(server).guard(governor.clone());
         if let Some(url) = &config.server.public_url {
@@ -64,7 +69,9 @@ impl Gateway {
         }
         if self.server.recovered() > 0 {
             let ended = self.server.recovered();
-            text.push_str(&format!("\nThe last process had left {ended} tasks unfinished; they have failed, and say why\n"));
+            text.push_str(&format!(
+                "\nThe last process had left {ended} tasks unfinished; they have failed, and say why\n"
+            ));
         }
         text
     }
@@ -81,7 +88,8 @@ pub(crate) fn open_store(config: &Config) -> anyhow::Result<Store> {
     let url = store_url(config)?;
     if config.store.url.is_none() {
         let data = &config.store.data;
-        std::fs::create_dir_all(data).with_context(|| format!("cannot make the data directory {}", data.display()))?;
+        std::fs::create_dir_all(data)
+            .with_context(|| format!("cannot make the data directory {}", data.display()))?;
     }
     Store::open(&url, StoreLimits::for_url(&url)).context("cannot open the store")
 }
@@ -116,23 +124,25 @@ async fn mount(
         }
         AgentKind::A2a => {
             let relay = relay(agent).await?;
-            skills.insert(agent.name.clone(), skills_of(relay.card()));
+            skills.insert(agent.name.clone(), relay.card().map(skills_of).unwrap_or_default());
             Ok(server.fleet_relay(relay))
         }
     }
 }
 
 pub(crate) fn builtin(name: &str) -> anyhow::Result<AgentSpec> {
-    demo::agents().find(|spec| spec.name() == name).with_context(|| format!("there is no builtin agent `{name}`"))
+    demo::agents()
+        .find(|spec| spec.name() == name)
+        .with_context(|| format!("there is no builtin agent `{name}`"))
 }
 
+/// An agent elsewhere, which may not be there yet.
 async fn relay(agent: &AgentSection) -> anyhow::Result<Relay> {
     let name = agent.name.as_str();
-    let reached = || format!("agent `{name}` cannot be reached");
-    match &agent.url {
-        Some(url) => Ok(Relay::connect(url).await.with_context(reached)?.name(name)),
-        None => bail!("agent `{name}` has no URL"),
-    }
+    let Some(url) = &agent.url else { bail!("agent `{name}` has no URL") };
+    let client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS).connect_later(url);
+    let client = client.with_context(|| format!("the URL of agent `{name}` cannot be used"))?;
+    Relay::of_absent(client, name).await.with_context(|| format!("agent `{name}` cannot be relayed to"))
 }
 
 fn skills_of(card: &AgentCard) -> Vec<String> {

@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, bail};
 use chancery_control::Millis;
 use chancery_control::identity::{
-    AgentRing, AllowList, AllowRule, Authenticator, Credentials, IdentityResolver, KeyRecord, KeyRing, ServerSecret,
-    TokenRules, TrustedAgent, Who,
+    AgentRing, AllowList, AllowRule, Authenticator, Credentials, IdentityResolver, KeyRecord, KeyRing,
+    ServerSecret, TokenRules, TrustedAgent, Who,
 };
 use chancery_protocol::signing::AgentId;
 use chancery_protocol::{Caller, Error, Timestamp};
@@ -108,13 +108,15 @@ fn now() -> Millis {
 fn agent_ring(config: &Config) -> anyhow::Result<AgentRing> {
     let audience = config.identity.audience.clone().unwrap_or_else(|| public_name(config));
     let ring = AgentRing::new(TokenRules { audiences: vec![audience], ..TokenRules::default() });
-    let trusted = config.identity.agent.iter().map(|agent| trusted(config, agent)).collect::<Result<Vec<_>, _>>()?;
+    let trusted =
+        config.identity.agent.iter().map(|agent| trusted(config, agent)).collect::<Result<Vec<_>, _>>()?;
     ring.replace(trusted, now())?;
     Ok(ring)
 }
 
 fn trusted(config: &Config, known: &KnownAgent) -> anyhow::Result<TrustedAgent> {
-    let id = AgentId::parse(&known.id).with_context(|| format!("the id of agent `{}` cannot be read", known.name))?;
+    let id = AgentId::parse(&known.id)
+        .with_context(|| format!("the id of agent `{}` cannot be read", known.name))?;
     let mut agent = TrustedAgent::new(id, known.realm.as_str(), known.name.as_str());
     agent.groups = known.groups.iter().map(|group| group.as_str().into()).collect();
     let is_ours = config.agent.iter().any(|ours| ours.name == known.name);
@@ -122,7 +124,7 @@ fn trusted(config: &Config, known: &KnownAgent) -> anyhow::Result<TrustedAgent> 
     Ok(agent)
 }
 
-fn allow_list(allow: &[String]) -> Option<Arc<dyn IdentityResolver>> {
+pub(crate) fn allow_list(allow: &[String]) -> Option<Arc<dyn IdentityResolver>> {
     let rule = |entry: &String| {
         let (kind, name) = entry.split_once(':')?;
         let who = match kind {
@@ -132,7 +134,8 @@ fn allow_list(allow: &[String]) -> Option<Arc<dyn IdentityResolver>> {
         };
         Some(AllowRule::new(who))
     };
-    (!allow.is_empty()).then(|| Arc::new(AllowList::new(allow.iter().filter_map(rule))) as Arc<dyn IdentityResolver>)
+    (!allow.is_empty())
+        .then(|| Arc::new(AllowList::new(allow.iter().filter_map(rule))) as Arc<dyn IdentityResolver>)
 }
 
 /// Takes over keys that are made or revoked while the gateway runs.
@@ -158,7 +161,8 @@ async fn watch(path: PathBuf, ring: Arc<KeyRing>) {
 impl KeyFile {
     /// Reads the keys of a data directory; makes its secret if there is none.
     pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(data).with_context(|| format!("cannot make the data directory {}", data.display()))?;
+        fs::create_dir_all(data)
+            .with_context(|| format!("cannot make the data directory {}", data.display()))?;
         let path = data.join(KEYS);
         let records = read_records(&path)?;
         Ok(Self { secret: secret(&data.join(SECRET))?, path, records })
@@ -186,7 +190,11 @@ fn secret(path: &Path) -> anyhow::Result<ServerSecret> {
         Ok(text) => {
             let mode = fs::metadata(path)?.permissions().mode() & 0o777;
             if mode & 0o077 != 0 {
-                bail!("{} can be read by others (mode {mode:o}); run `chmod 600 {}`", path.display(), path.display());
+                bail!(
+                    "{} can be read by others (mode {mode:o}); run `chmod 600 {}`",
+                    path.display(),
+                    path.display()
+                );
             }
             ServerSecret::from_text(text.trim()).with_context(|| format!("{} is no secret", path.display()))
         }
@@ -202,7 +210,8 @@ fn secret(path: &Path) -> anyhow::Result<ServerSecret> {
 /// Writes a file that only its owner can read.
 fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let write = || {
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         file.write_all(bytes)?;
         file.sync_all()
     };

@@ -14,6 +14,7 @@ use chancery_store::{Store, StoreLimits};
 use crate::config::{AgentKind, Config};
 use crate::gateway::{builtin, public_name, store_url};
 use crate::govern::{Foundations, Governor};
+use crate::identity;
 
 /// What would be decided.
 pub(crate) struct Rehearsal {
@@ -41,7 +42,9 @@ impl Rehearsal {
         }
         // It seals nothing that leaves this process.
         let secret = vec![0; 32];
-        let foundations = Foundations { store: Arc::new(store), name: public_name(config), secret, skills };
+        let resolver = identity::allow_list(&config.identity.allow);
+        let (store, name) = (Arc::new(store), public_name(config));
+        let foundations = Foundations { store, name, secret, resolver, skills };
         let governor = Governor::new(config, foundations).await?;
         for agent in &config.agent {
             governor.protect(&agent.name, Arc::new(Nobody));
@@ -58,13 +61,16 @@ impl Rehearsal {
                 proof: Proof::AgentToken,
                 groups: call.context.identity.groups.clone(),
                 agent: Some(step(depth).into()),
+                agent_id: None,
             });
         }
         Ok(pipeline.explain(call, self.governor.plane().hands.now()))
     }
 
     fn pipeline(&self, agent: &str) -> anyhow::Result<Arc<Pipeline>> {
-        self.governor.pipeline(agent).with_context(|| format!("there is no agent `{agent}` in the configuration"))
+        self.governor
+            .pipeline(agent)
+            .with_context(|| format!("there is no agent `{agent}` in the configuration"))
     }
 
     /// The token of the last of so many calls that lead to one another, by agents that nobody knows.
@@ -103,5 +109,8 @@ fn spent_so_far(config: &Config) -> anyhow::Result<(Store, Option<tempfile::Temp
     let file = copy.path().join("copy.db");
     Store::backup_of(&url, &file).context("cannot read the store")?;
     let url = format!("sqlite:{}", file.display());
-    Ok((Store::open(&url, StoreLimits::for_url(&url)).context("cannot open a copy of the store")?, Some(copy)))
+    Ok((
+        Store::open(&url, StoreLimits::for_url(&url)).context("cannot open a copy of the store")?,
+        Some(copy),
+    ))
 }

@@ -4,6 +4,7 @@ use chancery_protocol::{LINEAGE_EXTENSION, Operation, Proof};
 use serde::Deserialize;
 
 use crate::gate::{Gate, Passage, Verdict, is_send};
+use crate::identity::Access;
 use crate::lineage::{Arrival, Traceparent};
 use crate::policy::Subject;
 
@@ -31,7 +32,7 @@ impl Gate for IdentityGate {
         let operation = passage.operation();
         let context = &passage.call.context;
         if let Some(resolver) = &plane.resolver
-            && let Err(denied) = resolver.resolve(context, operation)
+            && let Err(denied) = resolver.resolve(&Access::of(context, operation))
         {
             return Verdict::Deny(denied);
         }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use chancery_control::Explanation;
 use chancery_protocol::{
-    Call, CallContext, Identity, Message, OPERATIONS, Principal, Proof, Request, SendMessageRequest, parse_usd,
+    Call, CallContext, Identity, Message, OPERATIONS, Principal, Proof, Request, SendMessageRequest,
+    parse_usd,
 };
 use clap::Args;
 use serde_json::{Value, json};
@@ -95,11 +96,13 @@ impl Explain {
         context.identity = Arc::new(Identity {
             proof: Proof::ApiKey,
             groups: self.group.iter().map(|group| group.as_str().into()).collect(),
-            agent: None,
+            ..Identity::default()
         });
         context.skill = self.skill.as_deref().map(Into::into);
         context.ceiling_micro_usd = match &self.usd {
-            Some(text) => Some(parse_usd(text).with_context(|| format!("`{text}` is no amount of US dollars"))?),
+            Some(text) => {
+                Some(parse_usd(text).with_context(|| format!("`{text}` is no amount of US dollars"))?)
+            }
             None => None,
         };
         Ok(Call { request, context })

@@ -65,7 +65,9 @@ impl KeyCommand {
                 record.agent = agent.as_deref().map(Into::into);
                 let good_for = days.map(|days| DAY.saturating_mul(u32::try_from(days).unwrap_or(u32::MAX)));
                 record.expires = good_for.map(|time| {
-                    Timestamp::from_millis(now.as_millis().saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
+                    Timestamp::from_millis(
+                        now.as_millis().saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)),
+                    )
                 });
                 file.records.push(record);
                 file.save()?;

@@ -15,12 +15,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use chancery_control::identity::IdentityResolver;
 use chancery_control::ledger::{Ledger, Prices};
 use chancery_control::lineage::{Keyring, Lineage, Open, Tokens};
-use chancery_control::rate::Rates;
 use chancery_control::routing::{Peer, Pool};
 use chancery_control::{Executor, Governed, Pipeline, Plane};
-use chancery_protocol::{Caller, Denied, DynEndpoint};
+use chancery_protocol::{BoxFuture, Call, Caller, Denied, DynEndpoint, Error, Reply};
 use chancery_sdk::{Guard, Rate, Restored, Service};
 use chancery_store::Store;
 use parking_lot::Mutex;
@@ -35,7 +35,6 @@ pub(crate) struct Governor {
     helper: Arc<Helper>,
     agents: HashMap<Arc<str>, Arc<Governed>>,
     pipelines: Mutex<HashMap<Arc<str>, Arc<Pipeline>>>,
-    rates: Rates,
     past: Mutex<Past>,
 }
 
@@ -46,6 +45,8 @@ pub(crate) struct Foundations {
     pub(crate) name: String,
     /// What they are sealed with.
     pub(crate) secret: Vec<u8>,
+    /// Who may come in, if not everybody who is known.
+    pub(crate) resolver: Option<Arc<dyn IdentityResolver>>,
     /// The skills of each agent, by its name.
     pub(crate) skills: HashMap<String, Vec<String>>,
 }
@@ -53,18 +54,22 @@ pub(crate) struct Foundations {
 impl Governor {
     /// Makes the control plane. What an earlier process had let through counts on.
     pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
-        let Foundations { store, name, secret, skills } = foundations;
+        let Foundations { store, name, secret, resolver, skills } = foundations;
         let (helper, worker) = Helper::new(store.clone());
         let helper = Arc::new(helper);
         let past = Past::read(&store).await.context("cannot read what was let through before")?;
         let keys = Keyring::try_new("lineage", &secret)?;
-        let (open, _) = Open::rebuild(chancery_control::lineage::DEFAULT_OPEN_CALLS, past.edges(), |_, caller| {
-            config.agent.iter().find(|agent| agent.name == caller).map(|agent| agent.name.as_str().into())
-        });
-        let lineage =
-            Lineage { rules: settings::rules(&config.recursion), tokens: Tokens::new(name, keys), open: Arc::new(open) };
+        let (open, _) =
+            Open::rebuild(chancery_control::lineage::DEFAULT_OPEN_CALLS, past.edges(), |_, caller| {
+                config.agent.iter().find(|agent| agent.name == caller).map(|agent| agent.name.as_str().into())
+            });
+        let lineage = Lineage {
+            rules: settings::rules(&config.recursion),
+            tokens: Tokens::new(name, keys),
+            open: Arc::new(open),
+        };
         let plane = Arc::new(Plane::new(
-            None,
+            resolver,
             Ledger::new(settings::limits(&config.budget)),
             Prices::new(settings::prices(config)),
             lineage,
@@ -73,11 +78,11 @@ impl Governor {
             helper.clone(),
         ));
         let past = past.restore(&plane);
-        let agents = config.agent.iter().map(|agent| governed(config, agent, &skills)).collect::<Result<_, _>>()?;
+        let agents =
+            config.agent.iter().map(|agent| governed(config, agent, &skills)).collect::<Result<_, _>>()?;
         tokio::spawn(Worker::run(worker, plane.clone()));
-        let rates = settings::rates(&config.rate);
         let (pipelines, past) = (Mutex::default(), Mutex::new(past));
-        Ok(Arc::new(Self { plane, helper, agents, pipelines, rates, past }))
+        Ok(Arc::new(Self { plane, helper, agents, pipelines, past }))
     }
 
     /// Says who serves, once that is known.
@@ -111,13 +116,8 @@ impl Guard for Governor {
         self.past.lock().take(agent)
     }
 
-    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied> {
-        let now = self.plane.hands.now();
-        let counted = match caller {
-            None => self.rates.source(source, now)?,
-            Some(caller) => self.rates.caller(&caller.principal, now)?,
-        };
-        Ok(counted.map(|counted| Rate { limit: counted.limit, remaining: counted.remaining, reset: counted.reset }))
+    fn count(&self, _: Option<IpAddr>, _: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+        Ok(None)
     }
 }
 
@@ -125,7 +125,7 @@ impl Guard for Governor {
 struct Front(Arc<Pipeline>);
 
 impl DynEndpoint for Front {
-    fn call(&self, call: chancery_protocol::Call) -> chancery_protocol::BoxFuture<'_, Result<chancery_protocol::Reply, chancery_protocol::Error>> {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
         self.0.call(call)
     }
 }

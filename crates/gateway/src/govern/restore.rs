@@ -71,7 +71,9 @@ impl Past {
     /// What open calls hold at an agent.
     pub(super) fn take(&mut self, agent: &str) -> Vec<Restored> {
         let of_agent = self.calls.extract_if(.., |call| *call.agent == *agent);
-        of_agent.map(|RestoredCall { principal, task, hold, .. }| Restored { principal, task, hold }).collect()
+        of_agent
+            .map(|RestoredCall { principal, task, hold, .. }| Restored { principal, task, hold })
+            .collect()
     }
 }
 

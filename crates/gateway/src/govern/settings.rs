@@ -9,13 +9,15 @@ use chancery_control::ledger::{
 };
 use chancery_control::lineage::Rules;
 use chancery_control::policy::{Callers, Limits as PolicyLimits, Mode as PolicyMode, Policy, Rule};
-use chancery_control::routing::{BreakerSettings, Fallback, PoolSettings, SelectorSettings, Selectors, UnknownSelector};
+use chancery_control::routing::{
+    BreakerSettings, Fallback, PoolSettings, SelectorSettings, Selectors, UnknownSelector,
+};
 use chancery_control::{Mode, PlaneSettings};
 use chancery_protocol::{Amount, OPERATIONS, Operation};
 
 use crate::config::{
-    BudgetLevel, BudgetSection, Config, Mode as ConfigMode, Overflow as ConfigOverflow, PolicySection, PriceSection,
-    RecursionSection, RoutingSection, TaskCap, UnknownCost, Usd,
+    BudgetLevel, BudgetSection, Config, Mode as ConfigMode, Overflow as ConfigOverflow, PolicySection,
+    PriceSection, RecursionSection, RoutingSection, TaskCap, UnknownCost, Usd,
 };
 
 /// What `routing.fallback` says where no other member but this process is to answer.
@@ -62,7 +64,8 @@ pub(super) fn caps(level: &BudgetLevel) -> Caps {
 
 /// What calls cost.
 pub(super) fn prices(config: &Config) -> PriceSettings {
-    let priced = config.agent.iter().filter_map(|agent| Some((agent.name.as_str().into(), price(&agent.price?))));
+    let priced =
+        config.agent.iter().filter_map(|agent| Some((agent.name.as_str().into(), price(&agent.price?))));
     let mut settings = PriceSettings { agents: priced.collect(), ..PriceSettings::default() };
     match config.budget.unknown_cost {
         UnknownCost::AllowAndFlag => settings.unknown = Unknown::AllowAndFlag,
@@ -172,7 +175,10 @@ fn operations(names: &[String]) -> Vec<Operation> {
 }
 
 /// How a member of a pool is chosen.
-pub(super) fn pool(routing: &RoutingSection, selector: Option<&str>) -> Result<PoolSettings, UnknownSelector> {
+pub(super) fn pool(
+    routing: &RoutingSection,
+    selector: Option<&str>,
+) -> Result<PoolSettings, UnknownSelector> {
     let selectors = Selectors::default();
     let settings = SelectorSettings {
         latency_budget: Duration::from_millis(routing.latency_budget_ms),

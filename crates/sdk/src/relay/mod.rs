@@ -133,9 +133,9 @@ impl Relay {
         }
     }
 
-    /// The agent's own card.
-    pub fn card(&self) -> &AgentCard {
-        &self.card
+    /// The agent's own card, if it could be had.
+    pub fn card(&self) -> Option<&AgentCard> {
+        self.card.as_deref()
     }
 
     /// Another name.
