@@ -20,6 +20,7 @@
 //! | `held` | what an admitted call holds until it is settled |
 //! | `restore` | what an earlier process had let through |
 //! | `explain` | what the gates would say, to read |
+//! | `identity` | who is calling, and may it come in: keys, tokens, lists |
 //! | `ledger` | what may be spent: accounts, windows, reservations, prices |
 //! | `lineage` | on whose behalf a call is made, and how far that may go |
 //! | `policy` | what the operator lets callers do |
@@ -29,6 +30,7 @@ mod explain;
 mod gate;
 pub mod gates;
 mod held;
+pub mod identity;
 pub mod ledger;
 pub mod lineage;
 mod permitted;
