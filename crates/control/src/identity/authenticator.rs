@@ -33,13 +33,13 @@ pub struct Credentials<'a> {
     pub api_key: Option<&'a str>,
 }
 
-/// Somebody has proven who it is, or need not.
+/// Somebody has proven who it is, or need not; perhaps for one body only. So the caller is had by saying which body
+/// there is: [`for_body`](Self::for_body), or [`for_any_body`](Self::for_any_body) by those who do not look.
 #[derive(Clone, Debug)]
+#[must_use = "the caller is not known until the body has been checked"]
 pub struct Authenticated {
-    /// Who it is.
-    pub caller: Caller,
-    /// The one body that this holds for, if it was proven for one. It has to be checked when the body has been read.
-    pub binding: Option<BodyBinding>,
+    caller: Caller,
+    binding: Option<BodyBinding>,
 }
 
 /// Nobody knows who is calling.
@@ -166,6 +166,23 @@ fn bearer(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
+// === impl Authenticated ===
+
+impl Authenticated {
+    /// Who is calling with this body.
+    pub fn for_body(self, body: &[u8]) -> Result<Caller, Unauthenticated> {
+        match self.binding {
+            Some(binding) if !binding.fits(body) => Err(TokenRefusal::Body.into()),
+            _ => Ok(self.caller),
+        }
+    }
+
+    /// Who is calling, whatever the body is. A token that was made for one body is not enough for that.
+    pub fn for_any_body(self) -> Result<Caller, Unauthenticated> {
+        if self.binding.is_none() { Ok(self.caller) } else { Err(TokenRefusal::Body.into()) }
+    }
+}
+
 impl From<Caller> for Authenticated {
     fn from(caller: Caller) -> Self {
         Self { caller, binding: None }
@@ -236,7 +253,7 @@ mod tests {
             (said(None, Some(&key)), "alice", Proof::ApiKey),
             (said(Some(&of_agent), None), "bot", Proof::AgentToken),
         ] {
-            let caller = authenticator.authenticate(&credentials, NOW).unwrap().caller;
+            let caller = authenticator.authenticate(&credentials, NOW).unwrap().for_any_body().unwrap();
             assert_eq!((caller.principal, caller.identity.proof), (Principal::new("default", id), proof));
         }
     }
@@ -245,7 +262,8 @@ mod tests {
     fn a_bad_credential_is_worse_than_none() {
         let Stage { authenticator, key, token } = stage();
         let authenticator = authenticator.with_anonymous();
-        assert_eq!(authenticator.authenticate(&said(None, None), NOW).unwrap().caller, Caller::anonymous());
+        let nobody = authenticator.authenticate(&said(None, None), NOW).unwrap().for_any_body();
+        assert_eq!(nobody, Ok(Caller::anonymous()));
         let unknown = format!("Bearer {}x", &key[..key.len() - 1]);
         for (credentials, failure) in [
             (said(Some(&unknown), None), Unauthenticated::Key(KeyRefusal::Unknown)),
@@ -259,6 +277,24 @@ mod tests {
         ] {
             assert_eq!(authenticator.authenticate(&credentials, NOW).unwrap_err(), failure);
         }
+    }
+
+    #[test]
+    fn a_token_for_one_body_is_good_for_no_other() {
+        let agent = AgentKey::generate().unwrap();
+        let agents =
+            AgentRing::new(TokenRules { audiences: vec!["here".to_owned()], ..TokenRules::default() });
+        agents.replace([TrustedAgent::new(agent.id(), "default", "bot")], NOW).unwrap();
+        let authenticator = Authenticator::default().with_agents(Arc::new(agents));
+        let proof = || {
+            let token =
+                mint_agent_token(&agent, "here", Duration::from_secs(30), Some(b"body"), NOW).unwrap();
+            authenticator.authenticate(&said(Some(&format!("Bearer {token}")), None), NOW).unwrap()
+        };
+        assert_eq!(&*proof().for_body(b"body").unwrap().principal.id, "bot");
+        let refused = Err(Unauthenticated::Token(TokenRefusal::Body));
+        assert_eq!(proof().for_body(b"other"), refused);
+        assert_eq!(proof().for_any_body(), refused);
     }
 
     #[test]

@@ -33,7 +33,7 @@
 //!
 //! let said = format!("Bearer {}", key.text());
 //! let credentials = Credentials { authorization: Some(&said), api_key: None };
-//! let caller = authenticator.authenticate(&credentials, Millis(0))?.caller;
+//! let caller = authenticator.authenticate(&credentials, Millis(0))?.for_any_body()?;
 //! assert_eq!(&*caller.principal.id, "alice");
 //!
 //! let list = AllowList::new([AllowRule::new(Who::Caller("alice".into())).agents(["library"])]);

@@ -85,6 +85,9 @@ pub enum TokenRefusal {
     /// It was not signed with the agent's key.
     #[error("the token is not signed with the key of its agent")]
     Signature,
+    /// It is for another body, or for one where none is looked at.
+    #[error("the token is for another body; send one without `urn:chancery:body`")]
+    Body,
     /// It counts once, and has been used.
     #[error("the token has been used before")]
     Used,
