@@ -43,6 +43,8 @@ pub struct Identity {
     pub groups: Vec<Arc<str>>,
     /// The agent of this fleet that the caller is, if it is one.
     pub agent: Option<Arc<str>>,
+    /// The id of the key that the caller signed with, if it did: a digest of it, the same in every fleet.
+    pub agent_id: Option<Arc<str>>,
 }
 
 /// How a caller has shown who it is.

@@ -82,6 +82,16 @@ impl AgentKey {
         PublicKey::Ed25519(self.secret.verifying_key())
     }
 
+    /// The thumbprint of the key, by which it is known in headers.
+    pub fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    /// Signs a message. The same message gets the same signature.
+    pub fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.secret.sign(message).to_bytes()
+    }
+
     fn new(secret: ed25519::SigningKey) -> Self {
         let kid = PublicKey::Ed25519(secret.verifying_key()).kid();
         Self { secret, kid }
@@ -163,7 +173,7 @@ impl SigningKey {
     /// The thumbprint of the key, by which it is known in headers.
     pub fn kid(&self) -> &str {
         match self {
-            Self::Ed25519(key) => &key.kid,
+            Self::Ed25519(key) => key.kid(),
             Self::P256(key) => &key.kid,
         }
     }
@@ -179,7 +189,7 @@ impl SigningKey {
     /// Signs a message. The same message gets the same signature.
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
         match self {
-            Self::Ed25519(key) => key.secret.sign(message).to_bytes(),
+            Self::Ed25519(key) => key.sign(message),
             Self::P256(key) => {
                 let signature: p256::ecdsa::Signature = key.secret.sign(message);
                 signature.to_bytes().into()
