@@ -232,15 +232,11 @@ impl EdgeQuery {
         self.realms.has(realm) && is(&self.caller, caller) && is(&self.agent, agent)
     }
 
-    pub(crate) fn takes_names(&self, trace: Option<&str>, task: Option<&str>) -> bool {
-        self.trace.as_deref().is_none_or(|wanted| trace == Some(wanted))
-            && self.task.as_ref().is_none_or(|wanted| task == Some(wanted.as_str()))
-    }
-
     pub(crate) fn takes(&self, edge: &Edge) -> bool {
         self.root.is_none_or(|root| edge.root == root)
             && self.takes_party(&edge.realm, &edge.caller, &edge.agent)
-            && self.takes_names(edge.trace.as_deref(), edge.task.as_ref().map(TaskId::as_str))
+            && self.trace.as_ref().is_none_or(|trace| edge.trace.as_ref() == Some(trace))
+            && self.task.as_ref().is_none_or(|task| edge.task.as_ref() == Some(task))
     }
 }
 
