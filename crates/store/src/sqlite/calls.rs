@@ -16,9 +16,10 @@ use super::load::unreadable;
 use super::write::{Body, Write};
 use super::writer::{Job, kept};
 use super::{SqliteStore, WHAT};
-use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, MOST_SUMMED, RootSpends, Roots, made_at};
+use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, made_at};
 use crate::error::StoreError;
 use crate::record::StoreCheck;
+use crate::root::{MOST_SUMMED, RootSpends, Roots};
 
 /// Realm, caller and agent of a party; none if the caller has been deleted.
 type Names = Option<(Arc<str>, Arc<str>, Arc<str>)>;
