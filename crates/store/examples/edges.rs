@@ -195,7 +195,7 @@ fn past_edge(n: usize, edges: usize, now: Timestamp) -> Edge {
     if let Some(settled) = &mut edge.settled {
         settled.at = Timestamp::from_millis(millis + 40);
     }
-    edge.settled = edge.settled.filter(|_| n % 1_000 != 0);
+    edge.settled = edge.settled.filter(|_| !n.is_multiple_of(1_000));
     edge
 }
 

@@ -10,25 +10,20 @@
 //!   [`MOST_EDGES`]. A query looks at a bounded number of edges, so a page can be short and yet not the last one.
 //! * What was charged is also kept as sums, which outlive the edges: see [`Spend`](crate::Spend).
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{Amount, Edge, HopId, TaskId, Timestamp};
-use foldhash::fast::RandomState;
+use chancery_protocol::{Edge, HopId, TaskId, Timestamp};
 
 use crate::Store;
 use crate::error::StoreError;
-use crate::spend::{add, ago};
+use crate::spend::ago;
 
 /// As many edges, roots or sums as one answer has at most.
 pub const MOST_EDGES: usize = 1_000;
 
 /// How many edges a query looks at before it gives the page that it has.
 pub(crate) const MOST_SCANNED: usize = 16_384;
-/// How many edges [`Store::spend_by_root`] looks at.
-pub(crate) const MOST_SUMMED: usize = 100_000;
 
 /// Of which realm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,42 +70,6 @@ pub struct EdgePage {
     pub next: Option<HopId>,
 }
 
-/// What all calls under one root have cost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RootSpend {
-    /// The root.
-    pub root: HopId,
-    /// The realm of the first call that is kept: the root itself, unless that was let through elsewhere.
-    pub realm: Arc<str>,
-    /// Who made it.
-    pub caller: Arc<str>,
-    /// Which agent it was for.
-    pub agent: Arc<str>,
-    /// When it was let through.
-    pub opened: Timestamp,
-    /// When the last one was settled.
-    pub settled: Option<Timestamp>,
-    /// What was charged for those that are settled.
-    pub charged: Amount,
-    /// What is held for those that are not.
-    pub held: Amount,
-    /// How many calls there are.
-    pub calls: u64,
-    /// How many of them are not settled.
-    pub open: u64,
-    /// How deep they go.
-    pub depth: u16,
-}
-
-/// Roots, the dearest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RootSpends {
-    /// The roots.
-    pub roots: Vec<RootSpend>,
-    /// If there was too much to look at: these are all roots only since this time.
-    pub cut: Option<Timestamp>,
-}
-
 impl Store {
     /// Keeps the edge of a call that has no task to ride with.
     pub async fn put_edge(&self, edge: impl Into<Box<Edge>>) -> Result<(), StoreError> {
@@ -143,35 +102,6 @@ impl Store {
         match self {
             Self::Memory(store) => Ok(store.edges(query)),
             Self::Sqlite(store) => Box::pin(store.edges(query.clone())).await,
-        }
-    }
-
-    /// What the roots cost that were begun since a time, the dearest first.
-    pub async fn spend_by_root(
-        &self,
-        realms: &Realms,
-        since: Timestamp,
-        limit: usize,
-    ) -> Result<RootSpends, StoreError> {
-        let query =
-            EdgeQuery { since: Some(since), limit, newest_first: true, ..EdgeQuery::of(realms.clone()) };
-        match self {
-            Self::Memory(store) => Ok(store.spend_by_root(&query)),
-            Self::Sqlite(store) => Box::pin(store.spend_by_root(query)).await,
-        }
-    }
-
-    /// What all calls under one root have cost so far, if there are any.
-    pub async fn spend_of_root(&self, realms: &Realms, root: HopId) -> Result<Option<RootSpend>, StoreError> {
-        let mut query = EdgeQuery { root: Some(root), ..EdgeQuery::of(realms.clone()) };
-        let mut roots = Roots::default();
-        loop {
-            let page = self.edges(&query).await?;
-            page.edges.iter().for_each(|edge| roots.add(edge));
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(roots.finish(1, hop(0)).pop());
-            }
         }
     }
 }
@@ -232,15 +162,11 @@ impl EdgeQuery {
         self.realms.has(realm) && is(&self.caller, caller) && is(&self.agent, agent)
     }
 
-    pub(crate) fn takes_names(&self, trace: Option<&str>, task: Option<&str>) -> bool {
-        self.trace.as_deref().is_none_or(|wanted| trace == Some(wanted))
-            && self.task.as_ref().is_none_or(|wanted| task == Some(wanted.as_str()))
-    }
-
     pub(crate) fn takes(&self, edge: &Edge) -> bool {
         self.root.is_none_or(|root| edge.root == root)
             && self.takes_party(&edge.realm, &edge.caller, &edge.agent)
-            && self.takes_names(edge.trace.as_deref(), edge.task.as_ref().map(TaskId::as_str))
+            && self.trace.as_ref().is_none_or(|trace| edge.trace.as_ref() == Some(trace))
+            && self.task.as_ref().is_none_or(|task| edge.task.as_ref() == Some(task))
     }
 }
 
@@ -266,68 +192,6 @@ pub(crate) fn made_at(hop: HopId) -> Timestamp {
 pub(crate) fn first_younger_than(span: Duration, now: Timestamp) -> HopId {
     let then = ago(now, span);
     hop(first_made_at(Timestamp::from_millis(then.as_millis().saturating_add(1))))
-}
-
-/// Adds edges up by their roots.
-#[derive(Debug, Default)]
-pub(crate) struct Roots {
-    by_root: HashMap<HopId, (HopId, RootSpend), RandomState>,
-}
-
-impl Roots {
-    pub(crate) fn add(&mut self, edge: &Edge) {
-        let fresh = || (edge.hop, RootSpend::nothing(edge));
-        let (first, spend) = self.by_root.entry(edge.root).or_insert_with(fresh);
-        if edge.hop <= *first {
-            *first = edge.hop;
-            spend.realm = edge.realm.clone();
-            spend.caller = edge.caller.clone();
-            spend.agent = edge.agent.clone();
-            spend.opened = edge.opened;
-        }
-        spend.calls += 1;
-        spend.depth = spend.depth.max(edge.depth);
-        match &edge.settled {
-            Some(settled) => {
-                add(&mut spend.charged, settled.charged);
-                spend.settled = spend.settled.max(Some(settled.at));
-            }
-            None => {
-                add(&mut spend.held, edge.reserved);
-                spend.open += 1;
-            }
-        }
-    }
-
-    /// The dearest of those that were begun with a certain id or later. What is under a root is newer than it, so
-    /// whoever has looked at all edges down to that id has seen each of these roots with all that is under it.
-    pub(crate) fn finish(self, limit: usize, from: HopId) -> Vec<RootSpend> {
-        let whole = self.by_root.into_values().filter(|(_, spend)| spend.root >= from);
-        let mut roots: Vec<_> = whole.map(|(_, spend)| spend).collect();
-        let dearness =
-            |spend: &RootSpend| (spend.charged.micro_usd, spend.charged.tokens, spend.calls, spend.root);
-        roots.sort_unstable_by_key(|spend| Reverse(dearness(spend)));
-        roots.truncate(limit);
-        roots
-    }
-}
-
-impl RootSpend {
-    fn nothing(edge: &Edge) -> Self {
-        Self {
-            root: edge.root,
-            realm: edge.realm.clone(),
-            caller: edge.caller.clone(),
-            agent: edge.agent.clone(),
-            opened: edge.opened,
-            settled: None,
-            charged: Amount::default(),
-            held: Amount::default(),
-            calls: 0,
-            open: 0,
-            depth: 0,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! | `error` | what can go wrong |
 //! | `limits` | how much is kept, and for how long |
 //! | `clock` | the time, which never goes back |
-//! | `edge`, `spend` | the record of admitted calls, and what they cost added up |
+//! | `edge`, `root`, `spend` | the record of admitted calls, and what they cost added up |
 //! | `outbox` | push notification configurations, and what is still to be delivered to them |
 //! | `recovery` | tasks that were cut short |
 //! | `fold` | which batch a task takes, and what it makes of the task |
@@ -27,17 +27,19 @@ mod memory;
 mod outbox;
 mod record;
 mod recovery;
+mod root;
 mod spend;
 mod sqlite;
 
 pub use clock::Clock;
-pub use edge::{EdgePage, EdgeQuery, MOST_EDGES, Realms, RootSpend, RootSpends};
+pub use edge::{EdgePage, EdgeQuery, MOST_EDGES, Realms};
 pub use error::StoreError;
 pub use limits::{Retention, StoreLimits, TaskLimits};
 pub use memory::MemoryStore;
 pub use outbox::{Delivery, OutboxPlace, Registration};
 pub use record::{Admission, Appended, Batch, ListQuery, Page, PageToken, Read, Scope, Snapshot, StoreCheck};
 pub use recovery::Unfinished;
+pub use root::{RootSpend, RootSpends};
 pub use spend::{Spend, SpendPage, SpendPlace};
 pub use sqlite::SqliteStore;
 
@@ -202,8 +204,9 @@ impl Store {
         }
     }
 
-    /// Deletes all tasks and idempotency keys of an owner in a realm, whatever state the tasks are in. Gives
-    /// how many tasks there were.
+    /// Deletes all tasks and idempotency keys of an owner in a realm, whatever state the tasks are in, and the
+    /// records of all calls that they made. Gives how many tasks there were. What they spent stays in the sums, as
+    /// nobody's: see [`Spend`]. A call that still runs is recorded when it ends.
     pub async fn delete_owner(&self, realm: &str, owner: &str) -> Result<usize, StoreError> {
         match self {
             Self::Memory(store) => Ok(store.delete_owner(realm, owner)),

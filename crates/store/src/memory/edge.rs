@@ -7,9 +7,9 @@ use chancery_protocol::{Edge, HopId, Timestamp};
 
 use super::MemoryStore;
 use super::spend::Sums;
-use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, MOST_SUMMED, Realms, RootSpends, Roots};
-use crate::edge::{first_younger_than, made_at};
+use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, Realms, first_younger_than, made_at};
 use crate::limits::Retention;
+use crate::root::{MOST_SUMMED, RootSpends, Roots};
 use crate::spend::{SpendPage, SpendPlace};
 
 #[derive(Debug, Default)]

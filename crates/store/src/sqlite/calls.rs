@@ -10,15 +10,16 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::oneshot;
 
-use super::edge::{COLUMNS, EdgeRow, PARTY, SETTLED, TASK, TRACE, hop, read};
+use super::edge::{COLUMNS, EdgeRow, PARTY, SETTLED, Wanted, hop, read};
 use super::failure::closed;
 use super::load::unreadable;
 use super::write::{Body, Write};
 use super::writer::{Job, kept};
 use super::{SqliteStore, WHAT};
-use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, MOST_SUMMED, RootSpends, Roots, made_at};
+use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, made_at};
 use crate::error::StoreError;
 use crate::record::StoreCheck;
+use crate::root::{MOST_SUMMED, RootSpends, Roots};
 
 /// Realm, caller and agent of a party; none if the caller has been deleted.
 type Names = Option<(Arc<str>, Arc<str>, Arc<str>)>;
@@ -127,15 +128,13 @@ fn scan(
         Some(root) => select.query(params![first.as_bytes(), last.as_bytes(), root.as_bytes()])?,
         None => select.query(params![first.as_bytes(), last.as_bytes()])?,
     };
-    let mut parties = Parties::default();
+    let (mut parties, wanted) = (Parties::default(), Wanted::of(query));
     while let Some(row) = rows.next()? {
         let mut edge = || {
             let Some((realm, caller, agent)) = parties.find(connection, row.get(PARTY)?)? else {
                 return Ok(None);
             };
-            let takes = query.takes_party(realm, caller, agent)
-                && query
-                    .takes_names(row.get_ref(TRACE)?.as_str_or_null()?, row.get_ref(TASK)?.as_str_or_null()?);
+            let takes = query.takes_party(realm, caller, agent) && wanted.takes(row)?;
             if !takes {
                 return Ok(None);
             }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use chancery_protocol::{Amount, CostSource, Edge, HopId, Settled, TaskId, Timestamp};
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
 
 use super::load::unreadable;
 use super::place::{state_number, state_of};
 use super::sum;
+use crate::edge::{EdgeQuery, made_at};
 use crate::record::Scope;
 
 /// An edge on its way to the writer.
@@ -16,6 +18,8 @@ pub(super) struct EdgeRow {
     /// Realm, caller and agent.
     pub(super) party: Scope,
     pub(super) edge: Box<Edge>,
+    trace: Option<[u8; 16]>,
+    task: Option<[u8; 16]>,
     sum: u32,
 }
 
@@ -24,8 +28,8 @@ pub(super) const COLUMNS: &str = "hop, party, root, parent, depth, trace, skill,
                                   held_tokens, held_tasks, sum, settled, micro_usd, tokens, tasks, source, state";
 /// Their places, where they are looked at before the edge is read.
 pub(super) const PARTY: usize = 1;
-pub(super) const TRACE: usize = 5;
-pub(super) const TASK: usize = 8;
+const TRACE: usize = 5;
+const TASK: usize = 8;
 pub(super) const SETTLED: usize = 14;
 
 // === impl EdgeRow ===
@@ -34,8 +38,10 @@ impl EdgeRow {
     pub(super) fn new(edge: Box<Edge>) -> Self {
         let party =
             Scope { realm: edge.realm.clone(), owner: edge.caller.clone(), agent: edge.agent.clone() };
+        let trace = edge.trace.as_deref().and_then(trace_bytes);
+        let task = edge.task.as_ref().and_then(|task| task_bytes(task.as_str()));
         let sum = sum_of(&edge);
-        Self { party, edge, sum }
+        Self { party, edge, trace, task, sum }
     }
 
     /// Puts the edge where it is not settled yet. Says whether it did.
@@ -58,16 +64,16 @@ impl EdgeRow {
             (root != hop).then(|| root.as_bytes()),
             parent.as_ref().map(HopId::as_bytes),
             depth,
-            trace,
+            short(self.trace.as_ref(), trace.as_deref()),
             skill,
             peer,
-            task.as_ref().map(TaskId::as_str),
-            opened.as_micros(),
+            short(self.task.as_ref(), task.as_ref().map(TaskId::as_str)),
+            opened.as_micros() - made_at(*hop).as_micros(),
             reserved.micro_usd.cast_signed(),
             reserved.tokens.cast_signed(),
             reserved.tasks.cast_signed(),
             self.sum,
-            settled.map(|settled| settled.at.as_micros()),
+            settled.map(|settled| settled.at.as_micros() - opened.as_micros()),
             charged.map(|charged| charged.micro_usd.cast_signed()),
             charged.map(|charged| charged.tokens.cast_signed()),
             charged.map(|charged| charged.tasks.cast_signed()),
@@ -81,6 +87,7 @@ impl EdgeRow {
 /// The edge of a row that has all columns.
 pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rusqlite::Result<Edge> {
     let this = hop(row)?;
+    let opened = Timestamp::from_micros(made_at(this).as_micros().saturating_add(row.get(9)?));
     let amount = |first: usize| -> rusqlite::Result<Amount> {
         let count = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.cast_unsigned());
         Ok(Amount { micro_usd: count(first)?, tokens: count(first + 1)?, tasks: count(first + 2)? })
@@ -89,7 +96,7 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
     let settled = match row.get::<_, Option<i64>>(14)? {
         None => None,
         Some(at) => Some(Settled {
-            at: Timestamp::from_micros(at),
+            at: Timestamp::from_micros(opened.as_micros().saturating_add(at)),
             charged: amount(15)?,
             source: source_of(row.get(18)?)?,
             state: row.get::<_, Option<i64>>(19)?.map(state_of),
@@ -100,14 +107,14 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         root: optional(2)?.unwrap_or(this),
         parent: optional(3)?,
         depth: row.get(4)?,
-        trace: row.get(5)?,
+        trace: long(row.get_ref(TRACE)?, trace_text)?.map(Arc::from),
         realm: realm.clone(),
         caller: caller.clone(),
         agent: agent.clone(),
         skill: row.get(6)?,
         peer: row.get(7)?,
-        task: row.get::<_, Option<String>>(8)?.map(TaskId::from),
-        opened: Timestamp::from_micros(row.get(9)?),
+        task: long(row.get_ref(TASK)?, |bytes| HopId::from_bytes(bytes).to_string())?.map(TaskId::from),
+        opened,
         reserved: amount(10)?,
         settled,
     };
@@ -125,6 +132,64 @@ pub(super) fn hop(row: &Row<'_>) -> rusqlite::Result<HopId> {
 
 fn hop_of(bytes: &[u8]) -> rusqlite::Result<HopId> {
     bytes.try_into().map(HopId::from_bytes).map_err(|_| unreadable("the id of a call has not 16 bytes"))
+}
+
+/// The bytes of a trace id, if it is one as W3C writes it.
+fn trace_bytes(text: &str) -> Option<[u8; 16]> {
+    bytes(text, 32)
+}
+
+fn trace_text(bytes: [u8; 16]) -> String {
+    HopId::from_bytes(bytes).to_string().replace('-', "")
+}
+
+/// The bytes of a task id, if it is a UUID as we write it.
+fn task_bytes(text: &str) -> Option<[u8; 16]> {
+    bytes(text, 36)
+}
+
+/// The bytes of 32 hex digits, with or without hyphens. What does not read back as it was is none.
+fn bytes(text: &str, length: usize) -> Option<[u8; 16]> {
+    let is_plain = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte) || byte == b'-';
+    let parsed = || HopId::parse(text).map(|id| *id.as_bytes());
+    (text.len() == length && text.bytes().all(is_plain)).then(parsed)?
+}
+
+/// What is kept of a name: its bytes if it has any, else its text.
+fn short<'a>(bytes: Option<&'a [u8; 16]>, text: Option<&'a str>) -> ToSqlOutput<'a> {
+    let text = text.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()));
+    ToSqlOutput::Borrowed(bytes.map_or(text, |bytes| ValueRef::Blob(bytes)))
+}
+
+fn long(kept: ValueRef<'_>, text: impl Fn([u8; 16]) -> String) -> rusqlite::Result<Option<String>> {
+    match kept {
+        ValueRef::Blob(bytes) => {
+            let bytes = bytes.try_into().map_err(|_| unreadable("an id has not 16 bytes"))?;
+            Ok(Some(text(bytes)))
+        }
+        kept => Ok(kept.as_str_or_null()?.map(str::to_owned)),
+    }
+}
+
+/// The names that a query wants, as they are kept.
+pub(super) struct Wanted<'a> {
+    trace: (Option<[u8; 16]>, Option<&'a str>),
+    task: (Option<[u8; 16]>, Option<&'a str>),
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn of(query: &'a EdgeQuery) -> Self {
+        let (trace, task) = (query.trace.as_deref(), query.task.as_ref().map(TaskId::as_str));
+        Self { trace: (trace.and_then(trace_bytes), trace), task: (task.and_then(task_bytes), task) }
+    }
+
+    pub(super) fn takes(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
+        let is = |(bytes, text): &(Option<[u8; 16]>, Option<&str>), column| {
+            let wanted = short(bytes.as_ref(), *text);
+            Ok::<_, rusqlite::Error>(text.is_none() || wanted == ToSqlOutput::Borrowed(row.get_ref(column)?))
+        };
+        Ok(is(&self.trace, TRACE)? && is(&self.task, TASK)?)
+    }
 }
 
 /// The checksum of all that a row holds.
@@ -185,4 +250,25 @@ fn source_of(number: i64) -> rusqlite::Result<CostSource> {
     let sources = [CostSource::Estimated, CostSource::Declared, CostSource::Reported, CostSource::Metered];
     let found = usize::try_from(number).ok().and_then(|number| sources.get(number));
     found.copied().ok_or_else(|| unreadable("it is not known where a figure comes from"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_short_only_if_they_read_back() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        assert_eq!(trace_bytes(trace).map(trace_text).as_deref(), Some(trace));
+        let task = TaskId::generate();
+        let read = task_bytes(task.as_str()).map(|bytes| HopId::from_bytes(bytes).to_string());
+        assert_eq!(read.as_deref(), Some(task.as_str()));
+        let upper = trace.to_uppercase();
+        for text in ["", "t", task.as_str(), &upper, &trace[1..], "4bf92f3577b34da6a3ce929d0e0e473-"] {
+            assert_eq!(trace_bytes(text), None, "{text}");
+        }
+        for text in ["", trace, &task.as_str().to_uppercase(), &task.as_str().replace('-', "0")] {
+            assert_eq!(task_bytes(text), None, "{text}");
+        }
+    }
 }

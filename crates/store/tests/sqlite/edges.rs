@@ -165,8 +165,7 @@ async fn compare(folder: &Folder, case: usize, first: &[Step], second: &[Step]) 
         limits.retention.spend = Duration::from_secs(2 * 86_400);
     });
     let name = format!("{case}.db");
-    let open_at =
-        |name: &str| Store::open(&format!("sqlite:{}", folder.path(name).display()), limits).unwrap();
+    let open_at = |name: &str| open_with(&folder.path(name), limits);
     let (memory, sqlite) = (Store::open("memory:", limits).unwrap(), open_at(&name));
     for step in first {
         step.take(&memory).await;
@@ -275,10 +274,10 @@ async fn a_deletion_that_was_cut_short_shows_nothing_and_is_finished_later() {
 #[tokio::test]
 async fn the_limit_is_held_by_what_was_there_before() {
     let folder = Folder::new("edges-limit");
-    let url = format!("sqlite:{}", folder.path("a.db").display());
+    let path = folder.path("a.db");
     let small = limits(|limits| limits.retention.max_edges = 7);
     for round in 0..4 {
-        let store = Store::open(&url, if round < 3 { StoreLimits::default() } else { small }).unwrap();
+        let store = open_with(&path, if round < 3 { StoreLimits::default() } else { small });
         for n in 0..150 {
             call(round * 1_000 + n).settled(n, 1).put(&store).await;
         }

@@ -39,7 +39,22 @@ pub(crate) fn try_open(path: &Path) -> Result<Store, StoreError> {
 }
 
 pub(crate) fn open(path: &Path) -> Store {
-    try_open(path).unwrap()
+    open_with(path, StoreLimits::default())
+}
+
+/// A process that another test is just starting holds all our locks until it runs its own program: then it is tried
+/// again.
+pub(crate) fn open_with(path: &Path, limits: StoreLimits) -> Store {
+    let url = format!("sqlite:{}", path.display());
+    for _ in 0..5_000 {
+        match Store::open(&url, limits) {
+            Err(error) if error.to_string().contains("another process") => {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            outcome => return outcome.unwrap(),
+        }
+    }
+    panic!("{url} is never free");
 }
 
 /// The text of the refusal to do something now.

@@ -10,19 +10,20 @@ CREATE TABLE parties (
     UNIQUE (realm, caller, agent)
 ) STRICT;
 
--- One row for each admitted call. Ids are 16 bytes; `root` is left out where it is the call itself. Times are in
--- microseconds. Counts are the 64 bits that they are, so one above 2^63 looks negative. `settled` and what follows are there
--- once it is settled. `sum` is the CRC-32 of all of it, with the names of the party.
+-- One row for each admitted call. Ids are 16 bytes, also those of trace and task if they are 128 bits written in hex;
+-- `root` is left out where it is the call itself. `opened` is in microseconds from the millisecond in `hop`, `settled` in
+-- microseconds from `opened`. Counts are the 64 bits that they are, so one above 2^63 looks negative. `settled` and what
+-- follows are there once it is settled. `sum` is the CRC-32 of all of it, with the names of the party.
 CREATE TABLE edges (
     hop BLOB PRIMARY KEY,
     party INTEGER NOT NULL,
     root BLOB,
     parent BLOB,
     depth INTEGER NOT NULL,
-    trace TEXT,
+    trace ANY,
     skill TEXT,
     peer TEXT,
-    task TEXT,
+    task ANY,
     opened INTEGER NOT NULL,
     held_micro_usd INTEGER NOT NULL,
     held_tokens INTEGER NOT NULL,

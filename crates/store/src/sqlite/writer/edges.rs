@@ -129,13 +129,14 @@ impl Desk {
     fn forget_edges(&mut self, now: Timestamp, retention: &Retention) -> rusqlite::Result<usize> {
         let most = i64::try_from(retention.max_edges).unwrap_or(i64::MAX);
         let too_many = usize::try_from(self.tally.kept_then - most).unwrap_or(0);
-        let young = first_younger_than(retention.edges, now);
+        let (end, rows) = match too_many {
+            0 => (first_younger_than(retention.edges, now), STEP),
+            too_many => (HopId::from_bytes([0xFF; 16]), too_many.min(STEP)),
+        };
         let last: Option<Vec<u8>> = {
-            let sql =
-                "SELECT hop FROM edges WHERE settled IS NOT NULL AND (?1 OR hop < ?2) ORDER BY hop LIMIT ?3";
+            let sql = "SELECT hop FROM edges WHERE settled IS NOT NULL AND hop < ? ORDER BY hop LIMIT ?";
             let mut select = self.connection.prepare_cached(sql)?;
-            let most = if too_many > 0 { too_many.min(STEP) } else { STEP };
-            let hops = select.query_map(params![too_many > 0, young.as_bytes(), most], |row| row.get(0))?;
+            let hops = select.query_map(params![end.as_bytes(), rows], |row| row.get(0))?;
             hops.last().transpose()?
         };
         let Some(last) = last else { return Ok(0) };
