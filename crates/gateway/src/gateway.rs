@@ -116,7 +116,7 @@ async fn mount(
         }
         AgentKind::A2a => {
             let relay = relay(agent).await?;
-            skills.insert(agent.name.clone(), skills_of(relay.card()));
+            skills.insert(agent.name.clone(), relay.card().map(skills_of).unwrap_or_default());
             Ok(server.fleet_relay(relay))
         }
     }
