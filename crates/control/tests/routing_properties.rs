@@ -60,7 +60,6 @@ struct Open {
     id: u64,
     ticket: Ticket,
     is_answered: bool,
-    is_finished: bool,
 }
 
 struct World {
@@ -178,7 +177,7 @@ impl World {
         if one.probe.is_none() && !one.is_measured && (is_chosen || one.trial.is_some()) {
             one.probe = Some(id);
         }
-        self.open.push(Open { id, ticket, is_answered: false, is_finished: false });
+        self.open.push(Open { id, ticket, is_answered: false });
     }
 
     fn happen(&mut self, step: &Step, at: usize) {
@@ -197,24 +196,22 @@ impl World {
             Step::Break { .. } => call.ticket.transport_failure(Millis(now)),
             _ => drop(self.open.swap_remove(at)),
         }
-        let is_drop = matches!(step, Step::Drop { .. });
-        let (was_answered, was_finished) =
-            if is_drop { (true, true) } else { (self.open[at].is_answered, self.open[at].is_finished) };
-        if !is_drop {
+        let mut was_answered = true;
+        if !matches!(step, Step::Drop { .. }) {
             let call = &mut self.open[at];
+            was_answered = call.is_answered;
             call.is_answered |= !matches!(step, Step::Break { .. });
-            call.is_finished |= matches!(step, Step::Finish { .. });
         }
-        self.expect(step, &peer, id, was_answered, was_finished);
+        self.expect(step, &peer, id, was_answered);
     }
 
-    fn expect(&mut self, step: &Step, peer: &str, id: u64, was_answered: bool, was_finished: bool) {
+    fn expect(&mut self, step: &Step, peer: &str, id: u64, was_answered: bool) {
         let now = self.now;
-        let Some(one) = self.expected.get_mut(peer) else { return };
+        let one = self.of(peer);
         let tries = one.trial == Some(id);
         let ends = |slot: &mut Option<u64>| *slot = slot.filter(|other| *other != id);
         match step {
-            Step::Break { .. } if !was_finished => {
+            Step::Break { .. } => {
                 ends(&mut one.trial);
                 ends(&mut one.probe);
                 if one.out_until.is_none() || tries {
@@ -232,15 +229,14 @@ impl World {
                     ends(&mut one.trial);
                     ends(&mut one.probe);
                 }
-                if matches!(step, Step::Finish { .. }) && !was_finished && one.out_until.is_none() {
+                if matches!(step, Step::Finish { .. }) && one.out_until.is_none() {
                     one.in_a_row = 0;
                 }
             }
-            Step::Drop { .. } => {
+            _ => {
                 ends(&mut one.trial);
                 ends(&mut one.probe);
             }
-            _ => {}
         }
     }
 

@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::hop::Hold;
 use crate::id::TaskId;
 use crate::operation::Operation;
+use crate::peer::PeerWatch;
 use crate::push::TaskPushNotificationConfig;
 use crate::request::{
     CancelTaskRequest, GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
@@ -107,6 +108,8 @@ pub struct CallContext {
     pub peer: Option<Arc<str>>,
     /// What the gates gave to the call; none if no gates stand in front.
     pub hold: Option<Arc<dyn Hold>>,
+    /// Who wants to hear how that peer does.
+    pub peer_watch: Option<Arc<dyn PeerWatch>>,
 }
 
 /// A request together with what is known about it.
@@ -313,6 +316,7 @@ impl CallContext {
             ceiling_micro_usd: None,
             peer: None,
             hold: None,
+            peer_watch: None,
         }
     }
 }

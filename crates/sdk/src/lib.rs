@@ -79,7 +79,7 @@ pub use chancery_store as store;
 #[cfg(feature = "client")]
 pub use client::*;
 #[cfg(feature = "client")]
-pub use relay::{Relay, RelayEndpoint};
+pub use relay::{Relay, RelayEndpoint, RelayPeers};
 pub use runtime::{Emit, Runtime};
 #[cfg(feature = "server")]
 pub use server::*;

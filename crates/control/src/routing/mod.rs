@@ -28,6 +28,7 @@
 //! | `ticket` | one call to a member, from which that is learnt |
 //! | `breaker` | when a member is out, and how it comes back |
 //! | `sticky` | where tasks and conversations are |
+//! | `watch` | how whoever calls the members tells of it |
 //! | `decision` | what was decided and why, or refused |
 
 mod breaker;
@@ -38,6 +39,7 @@ mod pool;
 mod selector;
 mod sticky;
 mod ticket;
+mod watch;
 
 pub use breaker::{BreakerSettings, Standing};
 pub use decision::{
@@ -53,3 +55,4 @@ pub use selector::{
 };
 pub use sticky::{Binding, StickySettings};
 pub use ticket::Ticket;
+pub use watch::Watched;

@@ -18,13 +18,11 @@ pub struct Ticket {
     began: Millis,
     breaker: BreakerSettings,
     is_heard: AtomicBool,
-    is_done: AtomicBool,
 }
 
 impl Ticket {
     pub(super) fn new(member: Member, id: u64, breaker: BreakerSettings, began: Millis) -> Self {
-        let (is_heard, is_done) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { member, id, began, breaker, is_heard, is_done }
+        Self { member, id, began, breaker, is_heard: AtomicBool::new(false) }
     }
 
     /// The peer that it is for.
@@ -44,19 +42,15 @@ impl Ticket {
         self.member.record().cost(micro_usd);
     }
 
-    /// The peer has said all there is to say. Only the first time counts.
+    /// An exchange with the peer has come to its end as it should. A call may take several; each counts.
     pub fn succeeded(&self, now: Millis) {
         self.first_event(now);
-        if !self.is_done.swap(true, Ordering::Relaxed) {
-            self.member.record().succeeded();
-        }
+        self.member.record().succeeded();
     }
 
-    /// The peer could not be reached, or what it said broke off. Each time counts, until it has succeeded.
+    /// The peer could not be reached, or what it said broke off. Each time counts.
     pub fn transport_failure(&self, now: Millis) {
-        if !self.is_done.load(Ordering::Relaxed) {
-            self.member.record().failed(self.id, &self.breaker, now);
-        }
+        self.member.record().failed(self.id, &self.breaker, now);
     }
 }
 

@@ -13,6 +13,7 @@ use super::Client;
 use super::error::ClientError;
 use super::stream::{Heard, Open, Streamed};
 use super::unary::Options;
+use super::watch::Watch;
 
 pub(crate) struct Feed {
     open: Box<Open>,
@@ -21,6 +22,7 @@ pub(crate) struct Feed {
     event_bytes: usize,
     begun: bool,
     over: bool,
+    watch: Watch,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -28,6 +30,7 @@ impl Client {
     /// Opens a stream that is not taken up again.
     pub(crate) async fn feed(&self, request: Request, options: Options) -> Result<Feed, ClientError> {
         let slot = self.stream_slot().await?;
+        let watch = options.watch.clone();
         let open = Box::new(self.attempts(request, options, &Streamed).await?);
         Ok(Feed {
             open,
@@ -35,6 +38,7 @@ impl Client {
             event_bytes: self.settings().event_bytes,
             begun: false,
             over: false,
+            watch,
             _slot: slot,
         })
     }
@@ -44,6 +48,11 @@ impl Feed {
     /// The number of the last event that came; 0 if the agent does not number them.
     pub(crate) fn last_event(&self) -> u64 {
         self.last
+    }
+
+    /// All that mattered has been said, however the stream ends.
+    pub(crate) fn satisfied(&mut self) {
+        std::mem::take(&mut self.watch).answered();
     }
 
     /// The next event. None when the agent has ended the stream; an error is the last item.
@@ -61,10 +70,14 @@ impl Feed {
                 Heard::Frame(frame) => self.open.event(&frame, !std::mem::replace(&mut self.begun, true)),
                 Heard::End => {
                     self.over = true;
+                    self.satisfied();
                     break;
                 }
                 Heard::Failed(error) => Err(error),
-                Heard::Cut(why) => Err(self.cut(why)),
+                Heard::Cut(why) => {
+                    self.watch.broke_off();
+                    Err(self.cut(why))
+                }
                 Heard::Nothing => Err(self.cut("the agent was silent for too long".to_owned())),
                 Heard::TooLarge => {
                     Err(ClientError::TooLarge { what: "an event of the stream", limit: self.event_bytes })
@@ -76,6 +89,10 @@ impl Feed {
                 Ok(event) => {
                     self.last = event.number;
                     self.over = self.open.said_all;
+                    self.watch.heard();
+                    if self.over {
+                        self.satisfied();
+                    }
                     return Poll::Ready(Some(Ok(event)));
                 }
                 Err(error) => {

@@ -42,6 +42,7 @@ mod sse;
 mod stream;
 mod transport;
 mod unary;
+mod watch;
 mod wire;
 
 use std::fmt;
@@ -70,6 +71,7 @@ pub(crate) use replied::{HeardEvent, Replied};
 pub use stream::Events;
 pub(crate) use transport::{Outgoing, bare_status, is_of_type, wrong_type};
 pub(crate) use unary::Options;
+pub(crate) use watch::Watch;
 
 /// An agent somewhere else. Cloning one is cheap, and all clones share connections and limits.
 ///

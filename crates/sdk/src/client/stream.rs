@@ -320,7 +320,10 @@ impl Events {
             Heard::End if self.is_over() || self.progress.is_waiting() => return self.end(),
             Heard::Cut(_) | Heard::Nothing if self.is_over() => return self.end(),
             Heard::End => return self.broken("the agent ended it before the task"),
-            Heard::Cut(why) => return self.broken(&why),
+            Heard::Cut(why) => {
+                self.options.watch.broke_off();
+                return self.broken(&why);
+            }
             Heard::Failed(error) => return self.gave_up(error),
             Heard::Nothing => {
                 // A peer that has nothing to say is not one that fails.
@@ -342,6 +345,7 @@ impl Events {
         };
         let mut new = Vec::new();
         self.progress.take(event, &mut new)?;
+        self.options.watch.heard();
         if !new.is_empty() {
             self.failed = 0;
             self.ready.extend(new);
@@ -382,6 +386,7 @@ impl Events {
 
     fn end(&mut self) -> Result<(), ClientError> {
         self.link = Link::Over;
+        self.options.watch.answered();
         Ok(())
     }
 

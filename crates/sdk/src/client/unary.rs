@@ -17,6 +17,7 @@ use super::peer::{Interface, Peer};
 use super::replied::Expected;
 use super::settings::Settings;
 use super::transport::{Outgoing, Terms, whole_with_trailers};
+use super::watch::Watch;
 use super::wire::Wire;
 use super::{Client, retry};
 
@@ -29,6 +30,7 @@ pub(crate) struct Options {
     pub(crate) retries: Option<u32>,
     /// Sends a message without an idempotency key, unless the caller has given one.
     pub(crate) keyless: bool,
+    pub(crate) watch: Watch,
 }
 
 /// An answer that has begun to come.
@@ -99,7 +101,8 @@ impl Options {
             until: None,
             conditions: Vec::new(),
         };
-        Self { terms, deadline: context.deadline, retries: None, keyless: false }
+        let (deadline, watch) = (context.deadline, Watch(context.peer_watch));
+        Self { terms, deadline, retries: None, keyless: false, watch }
     }
 }
 
@@ -113,8 +116,28 @@ impl Client {
         self.attempts(request, options, &typed).await
     }
 
-    /// Makes a call, again if need be.
+    /// Makes a call, again if need be, and tells who watches the peer what became of it.
     pub(crate) async fn attempts<F: Finish>(
+        &self,
+        request: Request,
+        options: Options,
+        finish: &F,
+    ) -> Result<F::Output, ClientError> {
+        let (watch, is_stream) = (options.watch.clone(), request.operation().is_streaming());
+        let outcome = self.tries(request, options, finish).await;
+        match &outcome {
+            // What has been opened has yet to be heard.
+            Ok(_) if is_stream => {}
+            Ok(_) => {
+                watch.heard();
+                watch.answered();
+            }
+            Err(error) => watch.failed(error, self.settings().request_timeout),
+        }
+        outcome
+    }
+
+    async fn tries<F: Finish>(
         &self,
         mut request: Request,
         mut options: Options,

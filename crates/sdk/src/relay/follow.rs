@@ -21,7 +21,7 @@ use super::Core;
 use super::keep::{Along, Merged, goes_on};
 use super::line::{Live, Pen};
 use super::told::{Ending, cannot_be_watched, cause_of};
-use crate::client::{ClientError, Feed, Options};
+use crate::client::{Client, ClientError, Feed, Options};
 
 /// How much is written at a time.
 const FULL_BATCH: usize = 64;
@@ -121,8 +121,8 @@ impl Core {
     }
 
     /// Whether the agent says that its tasks can be watched.
-    pub(super) async fn can_stream(&self) -> Result<bool, ClientError> {
-        Ok(self.client.peer().await?.card.capabilities.streaming == Some(true))
+    pub(super) async fn can_stream(&self, client: &Client) -> Result<bool, ClientError> {
+        Ok(client.peer().await?.card.capabilities.streaming == Some(true))
     }
 }
 
@@ -191,19 +191,20 @@ impl Follower {
     }
 
     async fn watch(&self) -> Result<Feed, ClientError> {
-        if !self.core.can_stream().await? {
+        let client = self.core.client_of(&self.live).await?;
+        if !self.core.can_stream(&client).await? {
             return Err(ClientError::Peer(ErrorCode::UnsupportedOperation.into()));
         }
         let request = SubscribeToTaskRequest { tenant: String::new(), id: self.live.task_id().clone() };
         let mut options = self.options.clone();
         options.terms.last_event = (self.last > 0).then_some(self.last);
-        self.core.client.feed(Request::SubscribeToTask(request), options).await
+        client.feed(Request::SubscribeToTask(request), options).await
     }
 
     async fn look(&self) -> Result<Task, ClientError> {
         let id = self.live.task_id().clone();
         let request = GetTaskRequest { tenant: String::new(), id, history_length: None };
-        self.core.client.ask(Request::GetTask(request), self.options.clone()).await
+        self.core.ask_about(&self.live, Request::GetTask(request), self.options.clone()).await
     }
 
     /// Writes what was heard, and decides how to go on.
@@ -368,6 +369,7 @@ impl Heard {
 /// Reads a stream to its end, so that its connection can be used again.
 async fn hear_out(stream: Source) {
     if let Source::Stream(mut events) = stream {
+        events.satisfied();
         let rest = async { while let Some(Ok(_)) = events.next().await {} };
         let _ = tokio::time::timeout(GOODBYE, rest).await;
     }

@@ -11,13 +11,16 @@ use chancery_store::{Admission, Appended, Batch, Registration, Scope, StoreError
 use super::Core;
 use super::delta::delta;
 use super::line::{Live, Pen};
+use super::peers::Peer;
 use super::told::Ending;
-use crate::client::Options;
+use crate::client::{Client, Options, Watch};
 use crate::tasks::from_store;
 
 /// What is written along with a task that is new here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Beginning {
+    /// Who has the task.
+    pub(super) peer: Arc<Peer>,
     pub(super) push: Option<Box<Registration>>,
     pub(super) admission: Option<Admission>,
     /// What the call was let through with.
@@ -29,6 +32,8 @@ pub(super) enum Kept {
     New(Appended),
     /// It was there already, because it goes on there or because its message had been sent before. Nothing was written.
     Known(TaskId),
+    /// Its id is that of a task that another agent has. Nothing was written.
+    Taken(Error),
 }
 
 /// What comes of a message for a task that exists, besides what its agent says.
@@ -100,21 +105,32 @@ impl Core {
         if id.is_empty() || id.as_str().len() > self.tasks.limits.id_bytes {
             return Err(self.refuse(id, "the id of its task cannot be used"));
         }
-        batch.admission = beginning.admission;
-        batch.push = beginning.push.map(|mut registration| {
+        let Beginning { peer, push, admission, hold } = beginning;
+        batch.admission = admission;
+        batch.state = peer.state.clone();
+        batch.push = push.map(|mut registration| {
             registration.config.task_id = Some(id.clone());
             registration
         });
-        let hold = beginning.hold;
         let trouble = match self.tasks.append_held(scope, id, batch, hold.clone()).await {
-            Ok(appended) => return Ok(Kept::New(appended)),
-            Err(StoreError::Exists { id } | StoreError::Duplicate { task: id }) => {
-                return Ok(Kept::Known(id));
+            Ok(appended) => {
+                if !appended.task.is_over() {
+                    self.peers.began(scope, id, context_id.as_ref(), &peer);
+                }
+                return Ok(Kept::New(appended));
+            }
+            Err(StoreError::Exists { id }) => return self.known(scope, id, &peer, options).await,
+            Err(StoreError::Duplicate { task }) => {
+                if task != *id {
+                    // Its message has begun another one already.
+                    self.call_off(&peer.client, id.clone(), options);
+                }
+                return Ok(Kept::Known(task));
             }
             Err(trouble) => trouble,
         };
         // What is not kept here must not go on there for nobody.
-        self.call_off(id.clone(), options);
+        self.call_off(&peer.client, id.clone(), options);
         match trouble {
             StoreError::TaskFull { .. } => {
                 let mut failed = Batch::default();
@@ -125,6 +141,16 @@ impl Core {
             StoreError::Transition { .. } => Err(self.refuse(id, "its new task begins as none can")),
             trouble => Err(from_store(trouble)),
         }
+    }
+
+    /// A task whose id is known: it is the same if the same agent has it.
+    async fn known(&self, scope: &Scope, id: TaskId, peer: &Peer, options: &Options) -> Result<Kept, Error> {
+        let known = self.tasks.snapshot(scope, &id).await?;
+        if self.peers.of_task(&known).is_some_and(|known| known.is(peer)) {
+            return Ok(Kept::Known(id));
+        }
+        self.call_off(&peer.client, id.clone(), options);
+        Ok(Kept::Taken(self.refuse(&id, "another agent of the pool has a task of this id")))
     }
 
     /// Writes what is new in a task. One that breaks the protocol ends here.
@@ -187,14 +213,19 @@ impl Core {
             live.end_streams_after(appended.number);
         }
         live.publish(&appended.events, state.is_terminal());
+        if state.is_terminal() {
+            self.peers.ended(live.scope(), live.task_id());
+        }
     }
 
     /// Ends a task that the agent has not ended, and gives what its caller is told. The reason is for the log.
     pub(super) async fn end(&self, live: &Live, ending: Ending, why: &str) -> Error {
         let id = live.task_id();
         tracing::warn!(task.id = %id, why, "task {id} is given up: {}", ending.text());
-        if ending != Ending::Forgotten {
-            self.call_off(id.clone(), &Options::default());
+        if ending != Ending::Forgotten
+            && let Ok(client) = self.client_of(live).await
+        {
+            self.call_off(&client, id.clone(), &Options::default());
         }
         let known = self.tasks.snapshot(live.scope(), id).await;
         let context_id = known.ok().and_then(|known| known.task.value().ok()?.context_id.clone());
@@ -232,9 +263,10 @@ impl Core {
     }
 
     /// Tells the agent, if that is possible at all, that nobody wants a task any more.
-    pub(super) fn call_off(&self, id: TaskId, options: &Options) {
-        let client = self.client.clone();
-        let options = Options { deadline: None, retries: Some(0), ..options.clone() };
+    pub(super) fn call_off(&self, client: &Client, id: TaskId, options: &Options) {
+        let client = client.clone();
+        let options =
+            Options { deadline: None, retries: Some(0), watch: Watch::default(), ..options.clone() };
         let request = CancelTaskRequest { tenant: String::new(), id, metadata: None };
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(async move {
             if let Err(error) = client.ask::<Task>(Request::CancelTask(request), options).await {

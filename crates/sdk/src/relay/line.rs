@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::peers::Peer;
 use crate::tasks::TurnEnd;
 
 /// A task that somebody follows or watches.
@@ -26,6 +27,8 @@ pub(crate) struct Line {
     look: Option<CancellationToken>,
     /// Streams that the next question ends.
     streams: Vec<Arc<TurnEnd>>,
+    /// Who has the task, of several agents, once that is known.
+    peer: Option<Arc<Peer>>,
 }
 
 /// The right to write into a task's journal.
@@ -100,6 +103,16 @@ impl Live {
     pub(super) fn stop_following(&self) {
         let follower = self.work.lock().follower.take();
         follower.iter().for_each(CancellationToken::cancel);
+    }
+
+    /// Who has the task, if that is known here.
+    pub(super) fn peer(&self) -> Option<Arc<Peer>> {
+        self.work.lock().peer.clone()
+    }
+
+    /// Notes who has the task.
+    pub(super) fn belongs_to(&self, peer: &Arc<Peer>) {
+        self.work.lock().peer = Some(peer.clone());
     }
 
     /// Has the next question end a stream.

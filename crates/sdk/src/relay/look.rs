@@ -64,7 +64,7 @@ impl Core {
             return Ok(self.tasks.snapshot(scope, id).await?.task);
         };
         let request = GetTaskRequest { tenant: String::new(), id: id.clone(), history_length: None };
-        let asked = self.client.ask(Request::GetTask(request), options.clone()).await;
+        let asked = self.ask_about(&live, Request::GetTask(request), options.clone()).await;
         let kept = match asked {
             Ok(task) => self.merge(&live, &pen, task, Along::default()).await.map(|merged| merged.task),
             Err(failed) => Err(self.given_up(&live, failed).await),
@@ -116,8 +116,7 @@ impl Core {
         }
         let options = options_for(call.context);
         let live = self.tasks.live.enter(&scope, &id);
-        let asked: Result<Task, _> =
-            self.client.ask(Request::CancelTask(call.request), options.clone()).await;
+        let asked = self.ask_about(&live, Request::CancelTask(call.request), options.clone()).await;
         let task = match asked {
             Ok(task) => self.canceled(live, task, options).await?,
             Err(failed) if failed.code() == Some(ErrorCode::TaskNotCancelable) => {
@@ -138,12 +137,14 @@ impl Core {
         }
         let context_id = known.value()?.context_id.clone().unwrap_or_else(|| "".into());
         drop(known);
-        self.call_off(id.clone(), &Options::default());
+        let live = self.tasks.live.enter(scope, id);
+        if let Ok(client) = self.client_of(&live).await {
+            self.call_off(&client, id.clone(), &Options::default());
+        }
         let said = Message::agent(why).in_task(id.clone()).in_context(context_id.clone());
         let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Failed, Some(said));
         let mut batch = Batch::default();
         batch.status(TaskStatusUpdateEvent { task_id: id.clone(), context_id, status, metadata: None }, None);
-        let live = self.tasks.live.enter(scope, id);
         let ended = self.commit(&live, batch).await?;
         live.stop_following();
         Ok(ended.state() == TaskState::Failed)

@@ -19,6 +19,7 @@
 //! | `send` | a message on its way there, and what is made of the answer |
 //! | `stream` | the same, where the answer is a stream |
 //! | `keep` | a task as it came, written into the journal |
+//! | `peers` | the agents behind a relay, and which one has a task |
 //! | `follow` | a task that goes on there, followed until it ends |
 //! | `line` | who writes, where the same thing could be heard twice |
 //! | `delta` | what is new in a task |
@@ -31,6 +32,7 @@ mod follow;
 mod keep;
 mod line;
 mod look;
+mod peers;
 mod recover;
 mod send;
 mod stream;
@@ -43,7 +45,7 @@ use std::time::Duration;
 use chancery_protocol::{
     AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream, GetTaskRequest, Hold,
     ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
-    Principal, PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse,
+    PoolWatch, Principal, PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse,
     SubscribeToTaskRequest, TaskId, TaskPage, TaskPushNotificationConfig, TaskView,
 };
 use chancery_store::{Scope, Store};
@@ -53,10 +55,14 @@ use crate::client::{Client, ClientError, Options};
 use crate::tasks::{Notifier, Tasks, Unstoppable};
 use line::Line;
 
+pub use peers::RelayPeers;
+
 /// An agent elsewhere, and how it is to be served here.
 #[derive(Clone)]
 pub struct Relay {
     pub(crate) name: Arc<str>,
+    peers: RelayPeers,
+    /// Whose card is shown.
     pub(crate) client: Client,
     /// As it was when the relay was made; none if it could not be had.
     pub(crate) card: Option<Arc<AgentCard>>,
@@ -75,7 +81,7 @@ pub struct RelayEndpoint {
 }
 
 struct Core {
-    client: Client,
+    peers: RelayPeers,
     tasks: Tasks<Line>,
     blocking_timeout: Duration,
     patience: Duration,
@@ -124,6 +130,7 @@ impl Relay {
     fn with(client: Client, name: String, card: Option<Arc<AgentCard>>) -> Self {
         Self {
             name: name.into(),
+            peers: RelayPeers::only(client.clone()),
             client,
             card,
             card_checks: Duration::from_secs(30),
@@ -133,9 +140,55 @@ impl Relay {
         }
     }
 
-    /// The agent's own card, if it could be had.
+    /// The agent's own card, as it was when the relay was made; none if it could not be had.
     pub fn card(&self) -> Option<&AgentCard> {
         self.card.as_deref()
+    }
+
+    /// Serves several agents that do the same as one, each by its client and a name for it. A new task is given to the one
+    /// that the call's context names, or else to the first; what goes on with a task goes to the one that has it. The
+    /// card is that of the first agent that can be reached.
+    ///
+    /// ```no_run
+    /// # use chancery_sdk::{Client, Relay, Server};
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// let north = Client::connect("https://north.example").await?;
+    /// let south = Client::connect("https://south.example").await?;
+    /// let weather = Relay::pool("weather", [("north", north), ("south", south)]).await?;
+    /// let peers = weather.peers();
+    /// let server = Server::builder().fleet_relay(weather).bind("127.0.0.1:8080").await?;
+    /// // While it runs:
+    /// peers.put("west", Client::connect("https://west.example").await?);
+    /// peers.remove("north");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn pool<N: Into<Arc<str>>>(
+        name: impl Into<String>,
+        peers: impl IntoIterator<Item = (N, Client)>,
+    ) -> Result<Self, ClientError> {
+        let peers: Vec<_> = peers.into_iter().map(|(name, client)| (name.into(), client)).collect();
+        let mut failed = ClientError::Configuration("a pool needs an agent".to_owned());
+        for (_, client) in &peers {
+            match Self::new(client.clone(), "").await {
+                Ok(relay) => return Ok(Self { peers: RelayPeers::pool(peers), ..relay.name(name) }),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// The agents behind it, which may be changed at any time.
+    pub fn peers(&self) -> RelayPeers {
+        self.peers.clone()
+    }
+
+    /// Has somebody hear which agent of a pool has which task: from the beginning of the task to its end, and after a
+    /// restart as soon as the task is picked up again.
+    #[must_use]
+    pub fn watched_by(self, watch: Arc<dyn PoolWatch>) -> Self {
+        self.peers.watched_by(watch);
+        self
     }
 
     /// Another name.
@@ -182,7 +235,7 @@ impl Relay {
         let stop = CancellationToken::new();
         let notifier = notifier.filter(|_| self.push_notifications);
         let core = Core {
-            client: self.client.clone(),
+            peers: self.peers.clone(),
             tasks: Tasks::new(self.name.clone(), store, notifier),
             blocking_timeout: self.blocking_timeout,
             patience: self.patience,
@@ -203,10 +256,7 @@ fn name_of(card: &AgentCard) -> String {
 
 impl fmt::Debug for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relay")
-            .field("name", &self.name)
-            .field("client", &self.client)
-            .finish_non_exhaustive()
+        f.debug_struct("Relay").field("name", &self.name).field("peers", &self.peers).finish_non_exhaustive()
     }
 }
 
@@ -241,7 +291,7 @@ impl RelayEndpoint {
 
 impl fmt::Debug for RelayEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayEndpoint").field("client", &self.core.client).finish_non_exhaustive()
+        f.debug_struct("RelayEndpoint").field("peers", &self.core.peers).finish_non_exhaustive()
     }
 }
 

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::keep::{About, Along, Beginning, Kept, goes_on};
 use super::line::{Live, Pen};
+use super::peers::Peer;
 use super::told::{Ending, told};
 use super::{Core, options_for};
 use crate::client::Options;
@@ -117,33 +118,44 @@ impl Core {
         let no_task = TaskId::from("");
         let push =
             push.map(|config| self.tasks.inline_push(config, &no_task, context.version)).transpose()?;
-        self.forget_foreign_tasks(&scope, &mut request.message).await;
         let continues = request.message.task_id.clone();
-        if let Some(id) = &continues {
-            let known = self.tasks.snapshot(&scope, id).await?.task;
-            let task = known.value()?;
-            check_context(&request.message, &task)?;
-            let consumed = task.metadata.as_ref().and_then(|said| said.entry(USAGE_EXTENSION).ok().flatten());
-            if let (Some(hold), Some(consumed)) = (&context.hold, consumed) {
-                hold.resume(consumed);
+        let peer = match &continues {
+            Some(id) => {
+                let known = self.tasks.snapshot(&scope, id).await?;
+                let task = known.task.value()?;
+                check_context(&request.message, &task)?;
+                let consumed =
+                    task.metadata.as_ref().and_then(|said| said.entry(USAGE_EXTENSION).ok().flatten());
+                if let (Some(hold), Some(consumed)) = (&context.hold, consumed) {
+                    hold.resume(consumed);
+                }
+                if known.task.is_over() {
+                    return Err(task_is_over(id));
+                }
+                self.peers
+                    .of_task(&known)
+                    .ok_or_else(|| Ending::OutOfReach.error().about("taskId", id.as_str()))?
             }
-            if known.is_over() {
-                return Err(task_is_over(id));
-            }
-        }
+            None => self.peers.chosen(&context)?,
+        };
+        self.forget_foreign_tasks(&scope, &mut request.message, &peer).await;
+        let chosen = context.peer.clone();
         let key = context.idempotency_key.as_ref().map(|key| key_there(&scope, key));
         let hold = context.hold.clone();
         let mut options = options_for(context);
         options.terms.idempotency_key = key;
-        let beginning = Beginning { push, admission, hold };
+        peer.tell_only_who_chose_it(chosen.as_deref(), &mut options);
+        let beginning = Beginning { peer, push, admission, hold };
         Ok(Taken::Goes(Box::new(Outgoing { scope, request, options, beginning, continues })))
     }
 
-    /// The agent knows us, and not our callers: what one of them may not see, it must not be asked about either.
-    async fn forget_foreign_tasks(&self, scope: &Scope, message: &mut Message) {
+    /// The agent knows us, and not our callers: what one of them may not see, it must not be asked about either. Nor does
+    /// it know what another agent has.
+    async fn forget_foreign_tasks(&self, scope: &Scope, message: &mut Message, peer: &Peer) {
         let mut own = Vec::with_capacity(message.reference_task_ids.len());
         for id in std::mem::take(&mut message.reference_task_ids) {
-            if self.tasks.store.snapshot(scope, &id).await.is_ok() {
+            let known = self.tasks.store.snapshot(scope, &id).await.ok();
+            if known.and_then(|known| self.peers.of_task(&known)).is_some_and(|known| known.is(peer)) {
                 own.push(id);
             }
         }
@@ -155,7 +167,8 @@ impl Core {
         outgoing: Outgoing,
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
         let Outgoing { scope, request, options, beginning, .. } = outgoing;
-        let answer = self.client.ask(Request::SendMessage(request), options.clone()).await.map_err(told)?;
+        let peer = beginning.peer.clone();
+        let answer = peer.client.ask(Request::SendMessage(request), options.clone()).await.map_err(told)?;
         let mut task = match answer {
             SendMessageResponse::Task(task) => task,
             SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
@@ -169,12 +182,14 @@ impl Core {
             return match self.keep_new(&scope, batch, &about, beginning, &options).await? {
                 Kept::New(appended) => Ok(SendMessageResponse::Task(appended.task)),
                 Kept::Known(id) => self.catch_up(&scope, &id, options).await.map(SendMessageResponse::Task),
+                Kept::Taken(error) => Err(error),
             };
         }
         let live = self.tasks.live.enter(&scope, &about.id);
         let pen = live.pen().await;
         match self.keep_new(&scope, batch, &about, beginning, &options).await? {
             Kept::New(appended) => {
+                live.belongs_to(&peer);
                 self.show(&live, &appended);
                 self.follow((live, pen), appended.task.state(), None, None, options);
                 Ok(SendMessageResponse::Task(appended.task))
@@ -182,6 +197,10 @@ impl Core {
             Kept::Known(id) => {
                 drop(pen);
                 self.catch_up(&scope, &id, options).await.map(SendMessageResponse::Task)
+            }
+            Kept::Taken(error) => {
+                self.leave(live, pen, Options::default()).await;
+                Err(error)
             }
         }
     }
@@ -196,7 +215,8 @@ impl Core {
         let (live, pen) = self.claim(&scope, id).await?;
         let said = request.message.clone();
         let held = self.hold_for(&live, beginning.hold);
-        let answer = self.client.ask(Request::SendMessage(request), options.clone()).await;
+        live.belongs_to(&beginning.peer);
+        let answer = beginning.peer.client.ask(Request::SendMessage(request), options.clone()).await;
         let kept = match answer {
             Ok(SendMessageResponse::Task(task)) => {
                 self.register(&scope, id, beginning.push).await;

@@ -1,6 +1,7 @@
 //! A message whose answer is a stream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chancery_protocol::{
     Call, ContextId, Error, EventStream, Message, Request, SendMessageConfiguration, SendMessageRequest,
@@ -26,7 +27,11 @@ impl Core {
             Taken::Repeats(scope, id) => return self.join(&scope, &id).await,
             Taken::Goes(outgoing) => *outgoing,
         };
-        if !self.can_stream().await.map_err(told)? {
+        let can_stream = self.can_stream(&outgoing.beginning.peer.client).await;
+        if let Err(error) = &can_stream {
+            outgoing.options.watch.failed(error, Duration::ZERO);
+        }
+        if !can_stream.map_err(told)? {
             return self.send_and_join(outgoing).await;
         }
         match outgoing.continues.clone() {
@@ -39,10 +44,14 @@ impl Core {
         let Outgoing { scope, request, options, beginning, .. } = outgoing;
         let said = request.message.clone();
         let request = Request::SendStreamingMessage(request);
-        let mut events = self.client.feed(request, options.clone()).await.map_err(told)?;
+        let peer = beginning.peer.clone();
+        let mut events = peer.client.feed(request, options.clone()).await.map_err(told)?;
         let (batch, about) = match self.first_batch(first_of(&mut events).await?, said) {
             Ok(first) => first,
-            Err(message) => return only(*message),
+            Err(message) => {
+                events.satisfied();
+                return only(*message);
+            }
         };
         let live = self.tasks.live.enter(&scope, &about.id);
         let pen = live.pen().await;
@@ -50,11 +59,14 @@ impl Core {
         live.end_with_question(end.clone());
         match self.keep_new(&scope, batch, &about, beginning, &options).await? {
             Kept::New(appended) => {
+                live.belongs_to(&peer);
                 self.show(&live, &appended);
                 live.catch_up(appended.number, appended.task.is_over());
                 let state = appended.task.state();
                 drop(appended);
-                if !state.is_terminal() {
+                if state.is_terminal() {
+                    events.satisfied();
+                } else {
                     self.follow((live.clone(), pen), state, Some(events), None, options);
                 }
                 Ok(Box::pin(Subscription::after(self.tasks.store.clone(), live, 0, Some(end))))
@@ -63,6 +75,11 @@ impl Core {
                 drop((pen, events));
                 self.catch_up(&scope, &id, options).await?;
                 self.join(&scope, &id).await
+            }
+            Kept::Taken(error) => {
+                drop(events);
+                self.leave(live, pen, Options::default()).await;
+                Err(error)
             }
         }
     }
@@ -102,12 +119,14 @@ impl Core {
         let mut said = Some(request.message.clone());
         let before = self.tasks.snapshot(&scope, id).await?.task.value()?.status.clone();
         let held = self.hold_for(&live, beginning.hold.clone());
-        let opened = self.client.feed(Request::SendStreamingMessage(request), options.clone()).await;
+        live.belongs_to(&beginning.peer);
+        let client = &beginning.peer.client;
+        let opened = client.feed(Request::SendStreamingMessage(request), options.clone()).await;
         let taken = match opened {
             Ok(events) => self.take_first((&live, &pen), events, &before, &mut said, beginning).await,
             Err(failed) => Err(self.given_up(&live, failed).await),
         };
-        let events = match taken {
+        let mut events = match taken {
             Ok(events) => events,
             Err(error) => {
                 drop(held);
@@ -128,7 +147,9 @@ impl Core {
         let store = self.tasks.store.clone();
         let shown = Subscription::with_snapshot(store, live.clone(), &snapshot, Some(end))?;
         drop(snapshot);
-        if !state.is_terminal() {
+        if state.is_terminal() {
+            events.satisfied();
+        } else {
             self.follow((live, pen), state, Some(events), said, options);
         }
         Ok(Box::pin(shown))

@@ -10,6 +10,7 @@ mod errors;
 mod hostile;
 mod isolation;
 mod pair;
+mod pool;
 mod push;
 mod reconnect;
 mod restart;
