@@ -109,9 +109,6 @@ pub(crate) fn fold_all(task: &mut Task, changes: impl IntoIterator<Item = Change
     for change in changes {
         fold(task, change);
     }
-    if task.status.state.is_terminal() {
-        shrink(task);
-    }
 }
 
 fn fold(task: &mut Task, change: Change) {
@@ -122,14 +119,5 @@ fn fold(task: &mut Task, change: Change) {
             task.history.extend(said);
         }
         Change::Artifact(update) => task.apply_artifact(update.artifact, update.append),
-    }
-}
-
-/// A task that has ended grows no more, so it keeps no room to grow.
-fn shrink(task: &mut Task) {
-    task.history.shrink_to_fit();
-    task.artifacts.shrink_to_fit();
-    for artifact in &mut task.artifacts {
-        artifact.parts.shrink_to_fit();
     }
 }

@@ -38,6 +38,8 @@ pub struct Batch {
     pub push: Option<Box<Registration>>,
     /// The record of the admitted call that caused this, as it now stands.
     pub edge: Option<Box<Edge>>,
+    /// Somebody waits to see the events: they are kept, also if the task begins and ends in here.
+    pub is_watched: bool,
 }
 
 /// One event, and what it does to the task.
@@ -74,7 +76,7 @@ pub struct Admission {
 #[derive(Debug)]
 pub struct Appended {
     /// The events with their numbers, now visible. A task that begins and ends in one batch is shown to nobody
-    /// in between, so it has none, unless somebody is to be sent them: only the task itself is kept.
+    /// in between, so it has none, unless somebody is to be shown or sent them: only the task itself is kept.
     pub events: Vec<Event>,
     /// The number of the last event.
     pub number: u64,
@@ -237,10 +239,10 @@ impl Batch {
         Some(time.unwrap_or_else(Timestamp::now))
     }
 
-    /// Whether the task begins and ends in here and nobody is to be sent its events. Nobody can have seen it in
-    /// between, so it is compacted at once.
+    /// Whether the task begins and ends in here and nobody is to be shown or sent its events. Nobody can have seen
+    /// it in between, so it is compacted at once.
     pub(crate) fn is_whole_life(&self) -> bool {
-        self.push.is_none() && self.creates() && self.ends()
+        !self.is_watched && self.push.is_none() && self.creates() && self.ends()
     }
 
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.

@@ -41,7 +41,7 @@ pub(super) struct Drive {
     pub(super) hold: Option<Arc<dyn Hold>>,
     /// Told when the task comes to exist, if somebody waits for that.
     pub(super) opened: Option<oneshot::Sender<Arc<Live>>>,
-    /// Whether what the sink holds at first is committed before the agent is polled.
+    /// Whether the task is to be there before the agent has said anything.
     pub(super) shows_beginning: bool,
     pub(super) first: FirstPoll,
 }
@@ -117,17 +117,16 @@ impl Drive {
     }
 
     async fn begin_and_work(&mut self) -> Result<Option<Outcome>, StoreError> {
-        if self.shows_beginning {
-            let batch = self.sink.take_batch(None);
-            if batch.is_empty() {
-                self.tell_opened();
-            } else {
+        if self.shows_beginning && self.committed {
+            self.tell_opened();
+        }
+        if self.shows_beginning && self.first == FirstPoll::Elsewhere {
+            if !self.committed {
+                let batch = self.sink.take_batch(None);
                 self.commit(batch, false).await?;
             }
-            if self.first == FirstPoll::Elsewhere {
-                // Whoever was told runs next on this very thread, which an agent that never yields would keep.
-                tokio::task::yield_now().await;
-            }
+            // Whoever was told runs next on this very thread, which an agent that never yields would keep.
+            tokio::task::yield_now().await;
         }
         self.work().await
     }
@@ -181,7 +180,9 @@ impl Drive {
     }
 
     /// Commits a batch and shows it to everyone who watches.
-    async fn commit(&mut self, batch: Batch, last: bool) -> Result<KeptTask, StoreError> {
+    async fn commit(&mut self, mut batch: Batch, last: bool) -> Result<KeptTask, StoreError> {
+        // A task that begins and ends in one batch keeps no events, unless somebody waits to see them.
+        batch.is_watched = self.opened.is_some();
         // Whoever learns of the task from now on must find the one who works on it.
         if !last || self.opened.is_some() {
             self.enter();
@@ -275,11 +276,6 @@ impl Drive {
 
     /// Commits the last event of the turn.
     async fn conclude(&mut self, outcome: Outcome) -> Result<Done, Error> {
-        let outcome = match self.show_beginning().await {
-            Ok(()) => outcome,
-            Err(error @ StoreError::TaskFull { .. }) => self.does_not_fit(error),
-            Err(error) => return self.lost(error),
-        };
         self.sink.conclude(outcome);
         let batch = self.sink.take_batch(None);
         let committed = match self.commit(batch, true).await {
@@ -300,17 +296,6 @@ impl Drive {
             Err(StoreError::Transition { .. }) => self.stopped().await,
             Err(error) => self.lost(error),
         }
-    }
-
-    /// A task that begins and ends in one batch keeps no events. If somebody waits to see them, its beginning
-    /// is committed by itself.
-    async fn show_beginning(&mut self) -> Result<(), StoreError> {
-        if self.opened.is_none() {
-            return Ok(());
-        }
-        self.sink.open();
-        let batch = self.sink.take_batch(None);
-        self.commit(batch, false).await.map(drop)
     }
 
     /// How a turn ends that emitted more than its task may hold.

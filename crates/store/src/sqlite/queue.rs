@@ -66,6 +66,11 @@ impl<T> Queue<T> {
         Ok(is_first)
     }
 
+    /// How much waits to be taken.
+    pub(super) fn len(&self) -> usize {
+        self.inner.lock().items.len()
+    }
+
     /// Keeps the promise: takes what there is, up to the first that is not wanted. That is left to the thread.
     pub(super) fn take(&self, most: usize, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
         let mut inner = self.inner.lock();

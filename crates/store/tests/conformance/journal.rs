@@ -258,6 +258,18 @@ pub(crate) async fn a_whole_life_in_one_batch_is_compacted_at_once(store: Arc<St
     create("u", TaskState::Working, 3).refused(&store).await;
 }
 
+/// Unless somebody waits to see how it came about.
+pub(crate) async fn a_whole_life_that_is_watched_keeps_its_events(store: Arc<Store>) {
+    let batch = create("t", TaskState::Submitted, 0).artifact("a", "0").status(TaskState::Completed, 1);
+    let appended = batch.watched().done(&store).await;
+    assert_eq!((appended.events.len(), appended.number, appended.task.is_over()), (3, 3, true));
+    assert_eq!(read(&store, "t", 0, 10).await, appended.events);
+    let snapshot = snapshot(&store, "t").await;
+    assert_eq!((snapshot.number, snapshot.task.state()), (3, TaskState::Completed));
+    assert_eq!(value(&snapshot.task).artifacts.len(), 1);
+    draft("t").status(TaskState::Working, 2).refused(&store).await;
+}
+
 pub(crate) async fn the_state_value_rides_with_the_batch(store: Arc<Store>) {
     let state = async || snapshot(&store, "t").await.state.map(|state| state.as_str().to_owned());
     create("t", TaskState::Working, 0).state(r#"{"n":1.0,"b":"\u00e9"}"#).done(&store).await;

@@ -128,6 +128,11 @@ impl Draft {
         self
     }
 
+    pub(crate) fn watched(mut self) -> Self {
+        self.batch.is_watched = true;
+        self
+    }
+
     pub(crate) fn state(mut self, json: &str) -> Self {
         self.batch.state = Some(Json::parse(json).unwrap());
         self

@@ -13,10 +13,19 @@ pub(in crate::sqlite) struct Lead<'a> {
     pub(in crate::sqlite) queue: &'a Queue<Job>,
 }
 
+/// How often others get to queue before a group is committed. Each time is a look at what the sockets have brought.
+const MOST_PASSES: usize = 4;
+
 impl Lead<'_> {
     pub(in crate::sqlite) async fn commit(self) {
-        // Whoever is ready now gets to queue as well.
-        tokio::task::yield_now().await;
+        // Whoever is ready now gets to queue as well; and if somebody was, whoever has become ready meanwhile.
+        let mut queued = self.queue.len();
+        for _ in 0..MOST_PASSES {
+            tokio::task::yield_now().await;
+            if self.queue.len() <= std::mem::replace(&mut queued, self.queue.len()) {
+                break;
+            }
+        }
         // Waiting is for the thread: for another who writes, or while the log is being cut.
         let Some(mut desk) = self.desk.try_lock() else { return };
         let Some(desk) = desk.as_mut().filter(|desk| !desk.gate.is_locked()) else { return };
