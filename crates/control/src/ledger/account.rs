@@ -1,0 +1,352 @@
+//! One account: what has been used of its limits, over all its windows at once.
+//!
+//! Two counts for each metric say it all. `used` is everything ever charged and everything that is held now; `spent` is
+//! everything ever charged. Both only ever grow, but for what is given back. A window allows `used` to rise up to
+//! what was spent when it began and its limit. The lowest of these is the ceiling; one compare-and-swap against it
+//! takes something, and no interleaving can take more than there is.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use chancery_protocol::Amount;
+use parking_lot::Mutex;
+
+use super::atomic::AtomicU64;
+use super::frame::Frame;
+use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window, by_metric};
+use super::queue::WaitQueue;
+use super::shortfall::{Frees, Shortfall};
+use crate::Millis;
+
+/// What may be spent by somebody, or on something, and how much of it has been.
+#[derive(Debug)]
+pub struct Account {
+    used: [AtomicU64; METRICS],
+    spent: [AtomicU64; METRICS],
+    frames: Box<[Frame]>,
+    /// Whether any window limits the metric. What is not limited is not counted.
+    limited: [bool; METRICS],
+    scope: Scope,
+    /// Who waits for room.
+    pub(super) queue: Arc<WaitQueue>,
+    /// Held by whoever changes limits.
+    amending: Mutex<()>,
+}
+
+/// How one limit of an account stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What is limited.
+    pub metric: Metric,
+    /// Over which time.
+    pub window: Window,
+    /// The limit, with what was added to it for now.
+    pub cap: u64,
+    /// Held for calls that are not settled.
+    pub held: u64,
+    /// Charged within the window.
+    pub charged: u64,
+    /// What can still be reserved.
+    pub remaining: u64,
+    /// By how much the limit has been passed.
+    pub debt: u64,
+    /// When something is free again, if nothing is left now and time alone will free it.
+    pub frees_at: Option<Millis>,
+}
+
+/// How much is left of each metric; none where nothing is limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remaining {
+    /// Money, in millionths of a US dollar.
+    pub micro_usd: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Calls.
+    pub tasks: Option<u64>,
+}
+
+// === impl Account ===
+
+impl Account {
+    pub(super) fn new(scope: Scope, caps: &Caps, queue: Arc<WaitQueue>) -> Self {
+        Self::with_frames(scope, caps.windows().map(|(window, cap)| Frame::new(window, cap)).collect(), queue)
+    }
+
+    pub(super) fn for_life(scope: Scope, cap: Cap, queue: Arc<WaitQueue>) -> Self {
+        Self::with_frames(scope, Box::new([Frame::new(Window::Life, cap)]), queue)
+    }
+
+    fn with_frames(scope: Scope, frames: Box<[Frame]>, queue: Arc<WaitQueue>) -> Self {
+        let limited = std::array::from_fn(|metric| frames.iter().any(|frame| frame.limits(metric)));
+        Self {
+            used: Default::default(),
+            spent: Default::default(),
+            frames,
+            limited,
+            scope,
+            queue,
+            amending: Mutex::new(()),
+        }
+    }
+
+    /// Whose it is.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Whether this metric is limited here.
+    pub fn limits(&self, metric: Metric) -> bool {
+        self.limited[metric.index()]
+    }
+
+    /// How each of its limits stands.
+    pub fn standings(&self, now: Millis) -> Vec<Standing> {
+        self.turn(now);
+        let each = |frame| Metric::ALL.map(|metric| self.standing(frame, metric, now));
+        self.frames.iter().flat_map(each).flatten().collect()
+    }
+
+    /// How much is left of each metric, in the window that leaves the least.
+    pub fn remaining(&self, now: Millis) -> Remaining {
+        self.turn(now);
+        let ceilings = self.ceilings(now);
+        let left = |metric: Metric| {
+            let metric = metric.index();
+            let used = self.used[metric].load(SeqCst);
+            self.limited[metric].then(|| ceilings[metric].saturating_sub(used))
+        };
+        Remaining {
+            micro_usd: left(Metric::MicroUsd),
+            tokens: left(Metric::Tokens),
+            tasks: left(Metric::Tasks),
+        }
+    }
+
+    /// Adds to the limits of a window: until the day or month ends, or for as long as a rolling window is. Says whether
+    /// the account has such a window. What is not limited stays so.
+    pub fn top_up(&self, window: Window, more: Amount, now: Millis) -> bool {
+        let Some(frame) = self.frames.iter().find(|frame| frame.window == window) else { return false };
+        let amending = self.amending.lock();
+        frame.top_up(by_metric(more), now);
+        drop(amending);
+        self.queue.advance(Some(now));
+        true
+    }
+
+    /// Forgets what was charged, in all windows. What is held stays held.
+    pub fn reset(&self, now: Millis) {
+        let amending = self.amending.lock();
+        self.turn(now);
+        let spent = self.spent.each_ref().map(|spent| spent.load(SeqCst));
+        for frame in &self.frames {
+            frame.forget(spent);
+        }
+        drop(amending);
+        self.queue.advance(Some(now));
+    }
+
+    /// Whether it is as good as new.
+    pub(super) fn is_idle(&self, now: Millis) -> bool {
+        self.turn(now);
+        let untouched = |frame: &Frame| {
+            let used = self.used.each_ref().map(|used| used.load(SeqCst));
+            (0..METRICS).all(|metric| frame.cap(metric, now) == frame.cap(metric, Millis(u64::MAX)))
+                && frame.starts() == used
+        };
+        self.frames.iter().all(untouched)
+    }
+
+    /// Begins what new periods it is time for.
+    pub(super) fn turn(&self, now: Millis) {
+        for frame in &self.frames {
+            frame.turn(now, &self.spent);
+        }
+    }
+
+    /// How far `used` may rise.
+    fn ceilings(&self, now: Millis) -> [u64; METRICS] {
+        let mut ceilings = [NO_CAP; METRICS];
+        for frame in &self.frames {
+            let starts = frame.starts();
+            for metric in 0..METRICS {
+                if frame.limits(metric) {
+                    let ceiling = starts[metric].saturating_add(frame.cap(metric, now));
+                    ceilings[metric] = ceilings[metric].min(ceiling);
+                }
+            }
+        }
+        ceilings
+    }
+
+    /// Takes all of it or nothing.
+    pub(super) fn take(&self, asked: [u64; METRICS], now: Millis) -> bool {
+        self.turn(now);
+        let ceilings = self.ceilings(now);
+        for metric in 0..METRICS {
+            if self.limited[metric] && !self.take_one(metric, asked[metric], ceilings[metric]) {
+                self.give_back_first(metric, asked);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn take_one(&self, metric: usize, asked: u64, ceiling: u64) -> bool {
+        let mut used = self.used[metric].load(SeqCst);
+        loop {
+            let after = used.saturating_add(asked);
+            if after > ceiling {
+                return false;
+            }
+            // Nothing is asked for, and nothing is owed either.
+            if asked == 0 {
+                return true;
+            }
+            match self.used[metric].compare_exchange(used, after, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(newer) => used = newer,
+            }
+        }
+    }
+
+    /// Takes it whether there is room or not.
+    pub(super) fn force(&self, asked: [u64; METRICS], now: Millis) {
+        self.turn(now);
+        for metric in 0..METRICS {
+            if self.limited[metric] && asked[metric] > 0 {
+                self.used[metric].fetch_add(asked[metric], SeqCst);
+            }
+        }
+    }
+
+    /// Gives back what was taken and is not needed.
+    pub(super) fn give_back(&self, taken: [u64; METRICS]) {
+        self.give_back_first(METRICS, taken);
+    }
+
+    fn give_back_first(&self, metrics: usize, taken: [u64; METRICS]) {
+        for metric in 0..metrics {
+            if self.limited[metric] && taken[metric] > 0 {
+                self.used[metric].fetch_sub(taken[metric], SeqCst);
+            }
+        }
+    }
+
+    /// Turns what was held into a charge. `used` comes first, so that it is never less than `spent`.
+    pub(super) fn book(&self, held: [u64; METRICS], charged: [u64; METRICS], now: Millis) {
+        self.turn(now);
+        for metric in 0..METRICS {
+            if !self.limited[metric] {
+                continue;
+            }
+            let (held, charged) = (held[metric], charged[metric]);
+            if charged < held {
+                self.used[metric].fetch_sub(held - charged, SeqCst);
+            } else if charged > held {
+                self.used[metric].fetch_add(charged - held, SeqCst);
+            }
+            if charged > 0 {
+                self.spent[metric].fetch_add(charged, SeqCst);
+            }
+        }
+    }
+
+    /// The limit that refuses this for longest, if any does.
+    pub(super) fn shortfall(&self, asked: [u64; METRICS], now: Millis) -> Option<Shortfall> {
+        let refusing =
+            self.limits_against(asked, now).filter_map(|(refuses, short)| refuses.then_some(short));
+        refusing.reduce(Shortfall::or_worse)
+    }
+
+    /// The limit that comes closest to refusing this. None if there are no limits.
+    pub(super) fn tightest(&self, asked: [u64; METRICS], now: Millis) -> Option<Shortfall> {
+        self.limits_against(asked, now).map(|(_, short)| short).min_by_key(|short| short.remaining)
+    }
+
+    /// What each limit would say to this, and whether it refuses.
+    fn limits_against(&self, asked: [u64; METRICS], now: Millis) -> impl Iterator<Item = (bool, Shortfall)> {
+        self.turn(now);
+        let limits = self.frames.iter().flat_map(|frame| Metric::ALL.map(|metric| (frame, metric)));
+        limits.filter_map(move |(frame, metric)| {
+            let standing = self.standing(frame, metric, now)?;
+            let asked = asked[metric.index()];
+            let short = Shortfall {
+                scope: self.scope.clone(),
+                metric,
+                window: standing.window,
+                cap: standing.cap,
+                asked,
+                observed: standing.charged.saturating_add(standing.held).saturating_add(asked),
+                remaining: standing.remaining,
+                frees: self.frees(frame, metric.index(), asked, now),
+                now,
+            };
+            Some((asked > standing.remaining || standing.debt > 0, short))
+        })
+    }
+
+    fn standing(&self, frame: &Frame, metric: Metric, now: Millis) -> Option<Standing> {
+        let index = metric.index();
+        if !frame.limits(index) {
+            return None;
+        }
+        // In this order, so that each is at least the one before, whatever others do meanwhile.
+        let start = frame.starts()[index];
+        let spent = self.spent[index].load(SeqCst);
+        let used = self.used[index].load(SeqCst);
+        let cap = frame.cap(index, now);
+        let in_window = used.saturating_sub(start);
+        let remaining = cap.saturating_sub(in_window);
+        let frees_at = match self.frees(frame, index, 1, now) {
+            Frees::At(at) if remaining == 0 => Some(at),
+            _ => None,
+        };
+        Some(Standing {
+            metric,
+            window: frame.window,
+            cap,
+            held: used.saturating_sub(spent),
+            charged: spent.saturating_sub(start),
+            remaining,
+            debt: in_window.saturating_sub(cap),
+            frees_at,
+        })
+    }
+
+    /// When the window will let that much through.
+    fn frees(&self, frame: &Frame, metric: usize, asked: u64, now: Millis) -> Frees {
+        let cap = frame.cap(metric, now);
+        let spent = self.spent[metric].load(SeqCst);
+        let used = self.used[metric].load(SeqCst);
+        if asked > cap {
+            return Frees::Never;
+        }
+        let start_needed = used.saturating_add(asked).saturating_sub(cap);
+        match frame.reaches(metric, start_needed, spent) {
+            Some(at) => Frees::At(at),
+            None if frame.window == Window::Life
+                && spent.saturating_sub(frame.starts()[metric]).saturating_add(asked) > cap =>
+            {
+                Frees::Never
+            }
+            None => Frees::WhenSettled,
+        }
+    }
+}
+
+// === impl Remaining ===
+
+impl Remaining {
+    /// The least of both.
+    pub fn least(self, other: Self) -> Self {
+        let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            micro_usd: least(self.micro_usd, other.micro_usd),
+            tokens: least(self.tokens, other.tokens),
+            tasks: least(self.tasks, other.tasks),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The ledger: what may be spent, by whom and on what; what is held, and what was charged.
+//!
+//! Money is reserved before a call runs and settled after it, in whole millionths of a dollar. A call is charged to the
+//! accounts of several levels at once: everything, its realm, its caller, the agent, the root call it goes back to, and
+//! itself. What is held and what was charged within a window never pass the limit together, whatever runs at the
+//! same time; only what a foreign agent reports in excess of its reservation can, and that debt keeps further calls out.
+//!
+//! Nothing here reads a clock or waits. Memory is what counts; after a restart it is rebuilt from the [`Edge`]s in the
+//! store. Once the accounts of a call are resolved, to reserve and to settle takes no lock and allocates nothing.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use chancery_control::Millis;
+//! use chancery_control::ledger::{Cap, Caps, Ledger, Limits, Scope, reserve};
+//! use chancery_protocol::Amount;
+//!
+//! let dollars = |most: u64| Cap { micro_usd: Some(most * 1_000_000), ..Cap::default() };
+//! let mut limits = Limits { global: Caps { per_minute: dollars(10), ..Caps::default() }, ..Limits::default() };
+//! limits.caller.default.per_day = dollars(3);
+//! let ledger = Ledger::new(limits);
+//!
+//! let now = Millis(1_767_323_045_670);
+//! let ann = Scope::Caller { realm: Arc::from("acme"), id: Arc::from("ann") };
+//! let accounts: Vec<_> =
+//!     [Scope::Global, ann].iter().filter_map(|scope| ledger.account(scope, now)).collect();
+//!
+//! let two_dollars = Amount { micro_usd: 2_000_000, tokens: 0, tasks: 1 };
+//! let call = reserve(&accounts, two_dollars, now).unwrap();
+//! let short = reserve(&accounts, two_dollars, now).unwrap_err();
+//! assert_eq!(short.to_string(), "3.000000 USD per day for caller `ann` of realm `acme`, 1.000000 USD left");
+//!
+//! // The call was cheaper than thought.
+//! call.settle(Amount { micro_usd: 500_000, tokens: 0, tasks: 1 }, now);
+//! assert!(reserve(&accounts, two_dollars, now).is_ok());
+//! ```
+
+mod account;
+mod atomic;
+mod frame;
+mod histogram;
+mod limits;
+mod line;
+mod prices;
+mod queue;
+mod reservation;
+mod shortfall;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chancery_protocol::{Amount, Edge, HopId, Timestamp};
+use foldhash::fast::RandomState;
+use parking_lot::RwLock;
+
+pub use account::{Account, Remaining, Standing};
+pub use limits::{Cap, Caps, Level, LevelLimits, Limits, Metric, Overflow, Scope, Window};
+pub use prices::{Estimate, Figure, Price, PriceSettings, Prices, Tariff, UnknownCost};
+pub use queue::{Admission, Ticket};
+pub use reservation::{Accounts, Reservation, check, reserve};
+pub use shortfall::{
+    BUDGET_EXCEEDED, BUDGET_QUEUE_FULL, BUDGET_WAIT_EXPIRED, COST_UNKNOWN, Frees, Refusal, Shortfall,
+};
+
+use crate::Millis;
+use queue::WaitQueue;
+
+/// All accounts, and the queue of those who wait for room in them.
+#[derive(Debug)]
+pub struct Ledger {
+    limits: Limits,
+    accounts: RwLock<Register>,
+    queue: Arc<WaitQueue>,
+}
+
+#[derive(Debug, Default)]
+struct Register {
+    accounts: HashMap<Scope, Arc<Account>, RandomState>,
+    /// Shared by all of a level who came when there was no place.
+    others: HashMap<Level, Arc<Account>>,
+    /// When it was last looked for accounts that nobody needs.
+    swept: Millis,
+}
+
+/// How often it is looked for accounts that nobody needs, while there is no place.
+const SWEEP_EVERY_MS: u64 = 1_000;
+
+// === impl Ledger ===
+
+impl Ledger {
+    /// An empty one, with these limits.
+    pub fn new(limits: Limits) -> Self {
+        let queue = Arc::new(WaitQueue::new(limits.overflow));
+        Self { limits, accounts: RwLock::default(), queue }
+    }
+
+    /// Its settings.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The account of somebody or something; none if nothing is limited there.
+    pub fn account(&self, scope: &Scope, now: Millis) -> Option<Arc<Account>> {
+        let caps = self.limits.of(scope)?;
+        self.account_with(scope, caps, now)
+    }
+
+    /// The same with limits that are known from elsewhere, such as those of a group. Limits are those with which the
+    /// account was first asked for.
+    pub fn account_with(&self, scope: &Scope, caps: &Caps, now: Millis) -> Option<Arc<Account>> {
+        if caps.is_none() {
+            return None;
+        }
+        if let Some(account) = self.accounts.read().accounts.get(scope) {
+            return Some(account.clone());
+        }
+        Some(self.accounts.write().open(scope, caps, self, now))
+    }
+
+    /// An account for a root call and all that is done on its behalf. Lives as long as somebody has it.
+    pub fn root(&self, root: HopId, cap: Cap) -> Option<Arc<Account>> {
+        self.for_life(Scope::Root(root), cap)
+    }
+
+    /// An account for one call. Lives as long as somebody has it.
+    pub fn hop(&self, hop: HopId, cap: Cap) -> Option<Arc<Account>> {
+        self.for_life(Scope::Hop(hop), cap)
+    }
+
+    fn for_life(&self, scope: Scope, cap: Cap) -> Option<Arc<Account>> {
+        (!cap.is_none()).then(|| Arc::new(Account::for_life(scope, cap, self.queue.clone())))
+    }
+
+    /// The accounts that a recorded call is charged to, but for those of root and call, which end with the process.
+    pub fn accounts_of(&self, edge: &Edge, now: Millis) -> Accounts {
+        let caller = Scope::Caller { realm: edge.realm.clone(), id: edge.caller.clone() };
+        [Scope::Global, Scope::Realm(edge.realm.clone()), caller, Scope::Agent(edge.agent.clone())]
+            .iter()
+            .filter_map(|scope| self.account(scope, now))
+            .collect()
+    }
+
+    /// Holds an amount, or waits for room where the settings say so: no longer than they say, nor than the caller can.
+    pub fn admit(
+        &self,
+        caller: &Arc<str>,
+        accounts: Accounts,
+        amount: Amount,
+        deadline: Option<Millis>,
+        now: Millis,
+    ) -> Result<Admission, Refusal> {
+        self.queue.admit(caller, accounts, amount, deadline, now)
+    }
+
+    /// Lets in whom there is room for now, and sends away who has waited too long. To settle or release does so too.
+    pub fn poll_queue(&self, now: Millis) {
+        self.queue.advance(Some(now));
+    }
+
+    /// When [`poll_queue`](Self::poll_queue) is to be called, if nothing is settled before. It changes when somebody
+    /// begins to wait, and whenever the queue is polled.
+    pub fn next_wakeup(&self, now: Millis) -> Option<Millis> {
+        self.queue.next_wakeup(now)
+    }
+
+    /// How many calls wait for room.
+    pub fn waiting(&self) -> usize {
+        self.queue.depth()
+    }
+
+    /// Books what was settled before a restart, and holds again what was not.
+    ///
+    /// To be called with the edges in the order in which they were settled, from the beginning of the month on, before
+    /// anything is let through; `accounts` says which accounts an edge is charged to. What comes out of order counts
+    /// for longer than it should. Open ones come back as the reservations that they are.
+    pub fn restore<'a>(
+        &self,
+        edges: impl IntoIterator<Item = &'a Edge>,
+        mut accounts: impl FnMut(&Edge) -> Accounts,
+        now: Millis,
+    ) -> Vec<(HopId, Reservation)> {
+        let mut open = Vec::new();
+        for edge in edges {
+            let accounts = accounts(edge);
+            match &edge.settled {
+                Some(settled) => {
+                    let at = millis(settled.at).min(now);
+                    Reservation::force(accounts, Amount::default(), at).settle(settled.charged, at);
+                }
+                // What is held belongs to no period, and begins none.
+                None => open.push((edge.hop, Reservation::force(accounts, edge.reserved, Millis(0)))),
+            }
+        }
+        open
+    }
+
+    /// All accounts that are kept, in no particular order.
+    pub fn accounts(&self) -> Vec<Arc<Account>> {
+        let register = self.accounts.read();
+        register.accounts.values().chain(register.others.values()).cloned().collect()
+    }
+}
+
+fn millis(at: Timestamp) -> Millis {
+    Millis(u64::try_from(at.as_millis()).unwrap_or(0))
+}
+
+// === impl Register ===
+
+impl Register {
+    fn open(&mut self, scope: &Scope, caps: &Caps, ledger: &Ledger, now: Millis) -> Arc<Account> {
+        if let Some(account) = self.accounts.get(scope) {
+            return account.clone();
+        }
+        let most = ledger.limits.max_accounts;
+        if self.accounts.len() >= most && now.since(self.swept).as_millis() >= SWEEP_EVERY_MS.into() {
+            self.swept = now;
+            // Nobody else can get hold of one meanwhile: that needs the lock.
+            self.accounts.retain(|_, account| Arc::strong_count(account) > 1 || !account.is_idle(now));
+        }
+        if self.accounts.len() < most {
+            let account = Arc::new(Account::new(scope.clone(), caps, ledger.queue.clone()));
+            return self.accounts.entry(scope.clone()).or_insert(account).clone();
+        }
+        let level = scope.level();
+        let caps = ledger.limits.of(&Scope::Others(level)).unwrap_or(caps);
+        let shared = || Arc::new(Account::new(Scope::Others(level), caps, ledger.queue.clone()));
+        self.others.entry(level).or_insert_with(shared).clone()
+    }
+}

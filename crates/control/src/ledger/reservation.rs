@@ -1,0 +1,253 @@
+//! What one call holds in the accounts that it is charged to, from when it is let through until it is settled.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use chancery_protocol::Amount;
+use smallvec::SmallVec;
+
+use super::account::{Account, Remaining};
+use super::atomic::AtomicU64;
+use super::limits::{METRICS, Metric, Scope, Window, amount_of, by_metric};
+use super::shortfall::{Frees, Shortfall};
+use crate::Millis;
+
+/// The accounts of one call. One of each level fits without allocating.
+pub type Accounts = SmallVec<[Arc<Account>; 6]>;
+
+/// What a call holds. Settled once, or released; dropped before, it is released.
+///
+/// All of it can be done from several threads at once. Whatever comes after the end finds it ended. How it keeps its
+/// accounts is up to whoever makes it: by themselves, shared with other calls, or borrowed.
+#[derive(Debug)]
+#[must_use = "what is not kept is released at once"]
+pub struct Reservation<A: AsRef<[Arc<Account>]> = Accounts> {
+    accounts: A,
+    /// Held from the start.
+    first: [u64; METRICS],
+    /// Held besides; [`SHUT`] once that is over.
+    extended: [AtomicU64; METRICS],
+    /// How often an extension was begun, and [`CLOSED`].
+    state: AtomicU64,
+}
+
+/// The bit of [`Reservation::state`] that says that it has ended.
+const CLOSED: u64 = 1 << 63;
+
+/// Stands for what was held besides, once somebody has taken that away to settle it.
+const SHUT: u64 = u64::MAX;
+
+/// Holds an amount in all of these accounts, or in none.
+///
+/// If several have no room, the answer is the limit that has none for longest.
+pub fn reserve<A: AsRef<[Arc<Account>]>>(
+    accounts: A,
+    amount: Amount,
+    now: Millis,
+) -> Result<Reservation<A>, Shortfall> {
+    let asked = by_metric(amount);
+    hold(accounts.as_ref(), asked, now)?;
+    Ok(Reservation::holding(accounts, asked))
+}
+
+/// Whether [`reserve`] would succeed. Holds nothing.
+pub fn check(accounts: &[Arc<Account>], amount: Amount, now: Millis) -> Result<(), Shortfall> {
+    refusing_longest(accounts, by_metric(amount), now).map_or(Ok(()), Err)
+}
+
+/// As [`reserve`], but only says which account refused, and wakes nobody.
+pub(super) fn try_reserve(
+    accounts: &Accounts,
+    amount: Amount,
+    now: Millis,
+) -> Result<Reservation, &Arc<Account>> {
+    let asked = by_metric(amount);
+    take_all(accounts, asked, now)?;
+    Ok(Reservation::holding(accounts.clone(), asked))
+}
+
+/// Takes it from all accounts, or says why not.
+pub(super) fn hold(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Result<(), Shortfall> {
+    if take_all(accounts, asked, now).is_ok() {
+        return Ok(());
+    }
+    let short = in_the_way(accounts, asked, now);
+    // What was taken and given back may have been in the way of somebody who waits.
+    wake(accounts, Some(now));
+    Err(short)
+}
+
+fn take_all(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Result<(), &Arc<Account>> {
+    let Some(refused) = accounts.iter().position(|account| !account.take(asked, now)) else { return Ok(()) };
+    for taken in &accounts[..refused] {
+        taken.give_back(asked);
+    }
+    Err(&accounts[refused])
+}
+
+/// The most restrictive of the limits that refuse.
+fn refusing_longest(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Option<Shortfall> {
+    accounts.iter().filter_map(|account| account.shortfall(asked, now)).reduce(Shortfall::or_worse)
+}
+
+/// The limit that was in the way. Should room have been made meanwhile, the one that leaves the least.
+pub(super) fn tightest(accounts: &[Arc<Account>], amount: Amount, now: Millis) -> Shortfall {
+    in_the_way(accounts, by_metric(amount), now)
+}
+
+fn in_the_way(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Shortfall {
+    let closest = || {
+        let each = accounts.iter().filter_map(|account| account.tightest(asked, now));
+        each.min_by_key(|short| short.remaining)
+    };
+    let found = refusing_longest(accounts, asked, now).or_else(closest);
+    found.expect("only an account with a limit refuses")
+}
+
+/// Lets in whom there is room for now.
+fn wake(accounts: &[Arc<Account>], now: Option<Millis>) {
+    if let Some(account) = accounts.first() {
+        account.queue.advance(now);
+    }
+}
+
+// === impl Reservation ===
+
+impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
+    pub(super) fn holding(accounts: A, first: [u64; METRICS]) -> Self {
+        Self { accounts, first, extended: Default::default(), state: AtomicU64::new(0) }
+    }
+
+    /// Holds an amount whether there is room or not: for what was let through before a restart, or by a gate that
+    /// only observes.
+    pub fn force(accounts: A, amount: Amount, now: Millis) -> Self {
+        let asked = by_metric(amount);
+        for account in accounts.as_ref() {
+            account.force(asked, now);
+        }
+        Self::holding(accounts, asked)
+    }
+
+    /// Holds more. To be asked before it is spent; who is refused must not spend it.
+    pub fn extend(&self, more: Amount, now: Millis) -> Result<(), Shortfall> {
+        let more = by_metric(more);
+        if self.state.fetch_add(1, SeqCst) & CLOSED != 0 {
+            return Err(self.ended(more, now));
+        }
+        hold(self.accounts(), more, now)?;
+        for metric in 0..METRICS {
+            if more[metric] > 0 && !self.add(metric, more[metric]) {
+                // Settled meanwhile, along with what of this was added before.
+                let rest = std::array::from_fn(|other| if other < metric { 0 } else { more[other] });
+                self.give_back(rest, Some(now));
+                return Err(self.ended(more, now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to what is held besides, unless that is over.
+    fn add(&self, metric: usize, more: u64) -> bool {
+        let mut extended = self.extended[metric].load(SeqCst);
+        while extended != SHUT {
+            let after = extended.saturating_add(more);
+            match self.extended[metric].compare_exchange(extended, after, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(newer) => extended = newer,
+            }
+        }
+        false
+    }
+
+    /// Charges this and holds nothing any more. What it is more than was held is a debt of the accounts. The first time
+    /// counts.
+    pub fn settle(&self, charged: Amount, now: Millis) {
+        let Some(held) = self.close() else { return };
+        let charged = by_metric(charged);
+        for account in self.accounts() {
+            account.book(held, charged, now);
+        }
+        wake(self.accounts(), Some(now));
+    }
+
+    /// Charges nothing and holds nothing any more.
+    pub fn release(&self, now: Millis) {
+        if let Some(held) = self.close() {
+            self.give_back(held, Some(now));
+        }
+    }
+
+    /// What it holds.
+    pub fn amount(&self) -> Amount {
+        if self.state.load(SeqCst) & CLOSED != 0 {
+            return Amount::default();
+        }
+        let extended = self.extended.each_ref().map(|extended| extended.load(SeqCst));
+        amount_of(std::array::from_fn(|metric| match extended[metric] {
+            SHUT => 0,
+            extended => self.first[metric].saturating_add(extended),
+        }))
+    }
+
+    /// How much could still be held besides: the least over its accounts.
+    pub fn remaining(&self, now: Millis) -> Remaining {
+        self.accounts()
+            .iter()
+            .map(|account| account.remaining(now))
+            .fold(Remaining::default(), Remaining::least)
+    }
+
+    /// The accounts that it holds something in.
+    pub fn accounts(&self) -> &[Arc<Account>] {
+        self.accounts.as_ref()
+    }
+
+    /// Ends it, and says what it held. None if that has been done.
+    fn close(&self) -> Option<[u64; METRICS]> {
+        let state = self.state.fetch_or(CLOSED, SeqCst);
+        if state & CLOSED != 0 {
+            return None;
+        }
+        // Nobody has begun to extend it, and nobody will.
+        if state == 0 {
+            return Some(self.first);
+        }
+        let extended = self.extended.each_ref().map(|extended| extended.swap(SHUT, SeqCst));
+        Some(std::array::from_fn(|metric| self.first[metric].saturating_add(extended[metric])))
+    }
+
+    fn give_back(&self, taken: [u64; METRICS], now: Option<Millis>) {
+        for account in self.accounts() {
+            account.give_back(taken);
+        }
+        wake(self.accounts(), now);
+    }
+
+    /// A call that is settled may spend nothing.
+    fn ended(&self, more: [u64; METRICS], now: Millis) -> Shortfall {
+        let metric = Metric::ALL.into_iter().find(|metric| more[metric.index()] > 0).unwrap_or(Metric::Tasks);
+        let asked = more[metric.index()];
+        let innermost = self.accounts().last().map_or(Scope::Global, |account| account.scope().clone());
+        Shortfall {
+            scope: innermost,
+            metric,
+            window: Window::Life,
+            cap: 0,
+            asked,
+            observed: asked,
+            remaining: 0,
+            frees: Frees::Never,
+            now,
+        }
+    }
+}
+
+impl<A: AsRef<[Arc<Account>]>> Drop for Reservation<A> {
+    fn drop(&mut self) {
+        if self.state.load(SeqCst) & CLOSED == 0
+            && let Some(held) = self.close()
+        {
+            self.give_back(held, None);
+        }
+    }
+}

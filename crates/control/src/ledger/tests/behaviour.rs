@@ -1,0 +1,243 @@
+//! What one caller at a time sees.
+
+use chancery_protocol::Denied;
+
+use super::super::atomic::changes_of;
+use super::super::*;
+use super::*;
+
+#[test]
+fn what_is_held_counts_until_it_is_settled_for_less() {
+    let account = [account(per_minute(10))];
+    let first = reserve(&account, usd(6), NOON).unwrap();
+    assert!(reserve(&account, usd(5), NOON).is_err());
+    first.settle(usd(5), NOON);
+    let second = reserve(&account, usd(5), NOON).unwrap();
+    assert_eq!(second.remaining(NOON).micro_usd, Some(0));
+    assert_eq!(second.remaining(NOON).tokens, None);
+}
+
+#[test]
+fn a_charge_counts_for_sixty_seconds_and_not_for_sixty_two() {
+    let account = [account(per_minute(10))];
+    let booked = NOON + Duration::from_millis(999);
+    reserve(&account, usd(10), NOON).unwrap().settle(usd(10), booked);
+    let short = reserve(&account, usd(1), booked).unwrap_err();
+    assert_eq!(short.frees, Frees::At(NOON + seconds(61)));
+    assert!(check(&account, usd(1), booked + seconds(60)).is_err());
+    assert!(check(&account, usd(10), NOON + seconds(61)).is_ok());
+}
+
+#[test]
+fn an_hour_rolls_by_minutes() {
+    let hour = [account(Caps { per_hour: cap(10), ..Caps::default() })];
+    reserve(&hour, usd(10), NOON).unwrap().settle(usd(10), NOON);
+    let short = reserve(&hour, usd(1), NOON + seconds(1_800)).unwrap_err();
+    assert_eq!(short.retry_after(), Some(seconds(61 * 60 - 1_800)));
+    assert!(check(&hour, usd(1), NOON + seconds(3_600)).is_err());
+    assert!(check(&hour, usd(10), NOON + seconds(3_660)).is_ok());
+}
+
+#[test]
+fn days_and_months_end_with_the_calendar() {
+    let day = [account(Caps { per_day: cap(10), ..Caps::default() })];
+    let month = [account(Caps { per_month: cap(10), ..Caps::default() })];
+    for account in [&day, &month] {
+        reserve(account, usd(10), NOON).unwrap().settle(usd(10), NOON);
+    }
+    let midnight = NOON + seconds(12 * 3_600);
+    let february = Millis(1_769_904_000_000);
+    assert_eq!(check(&day, usd(1), NOON).unwrap_err().frees, Frees::At(midnight));
+    assert_eq!(check(&month, usd(1), NOON).unwrap_err().frees, Frees::At(february));
+    assert!(check(&day, usd(1), Millis(midnight.0 - 1)).is_err());
+    assert!(check(&day, usd(10), midnight).is_ok());
+    assert!(check(&month, usd(1), midnight).is_err());
+    assert!(check(&month, usd(10), february).is_ok());
+}
+
+#[test]
+fn a_refused_level_gives_back_what_the_others_took() {
+    let ledger = ledger(100, 10, Overflow::Shed);
+    let short = reserve(accounts(&ledger, "ann"), usd(11), NOON).unwrap_err();
+    assert_eq!(short.scope, caller("ann"));
+    let global = ledger.account(&Scope::Global, NOON).unwrap();
+    assert_eq!(global.remaining(NOON).micro_usd, Some(100));
+}
+
+#[test]
+fn the_limit_that_refuses_for_longest_answers() {
+    let caps = Caps { per_minute: cap(10), per_day: cap(10), ..Caps::default() };
+    let both = [account(caps)];
+    reserve(&both, usd(10), NOON).unwrap().settle(usd(10), NOON);
+    assert_eq!(reserve(&both, usd(1), NOON).unwrap_err().window, Window::Day);
+    let never = reserve(&both, usd(11), NOON).unwrap_err();
+    assert_eq!((never.frees, never.retry_after()), (Frees::Never, None));
+}
+
+#[test]
+fn a_refusal_says_everything_that_helps() {
+    let ledger = ledger(20_000_000, 5_000_000, Overflow::Shed);
+    let kept = reserve(accounts(&ledger, "ann"), usd(4_900_000), NOON).unwrap();
+    let denied = Denied::from(reserve(accounts(&ledger, "ann"), usd(200_000), NOON).unwrap_err());
+    assert_eq!((denied.gate.as_ref(), denied.reason.as_ref()), ("budget", "BUDGET_EXCEEDED"));
+    let limit = "5.000000 USD per minute for caller `ann` of realm `acme`";
+    assert_eq!(denied.limit.as_deref(), Some(limit));
+    assert_eq!(denied.observed.as_deref(), Some("5.100000 USD"));
+    assert_eq!(denied.remaining.as_deref(), Some("0.100000 USD"));
+    assert_eq!(denied.retry_after, Some(seconds(1)));
+    assert!(denied.hint.unwrap().starts_with("wait for calls"));
+    kept.release(NOON);
+}
+
+#[test]
+fn an_extension_is_settled_with_the_rest_and_refused_afterwards() {
+    let account = [account(per_minute(10))];
+    let call = reserve(&account, usd(4), NOON).unwrap();
+    call.extend(usd(5), NOON).unwrap();
+    assert_eq!(call.amount(), usd(9));
+    assert_eq!(call.extend(usd(2), NOON).unwrap_err().remaining, 1);
+    call.settle(usd(9), NOON);
+    call.settle(usd(3), NOON);
+    call.release(NOON);
+    assert_eq!(call.amount(), Amount::default());
+    assert_eq!(call.extend(usd(1), NOON).unwrap_err().frees, Frees::Never);
+    assert_eq!(account[0].standings(NOON)[0].charged, 9);
+    assert_eq!(account[0].standings(NOON)[0].held, 0);
+}
+
+#[test]
+fn what_is_dropped_is_released() {
+    let account = [account(per_minute(10))];
+    let call = reserve(&account, usd(4), NOON).unwrap();
+    call.extend(usd(6), NOON).unwrap();
+    drop(call);
+    assert!(check(&account, usd(10), NOON).is_ok());
+}
+
+#[test]
+fn debt_is_shown_and_keeps_even_free_calls_out_until_it_ages_out() {
+    let account = [account(per_minute(10))];
+    reserve(&account, usd(4), NOON).unwrap().settle(usd(15), NOON);
+    let standing = account[0].standings(NOON)[0];
+    assert_eq!((standing.charged, standing.held, standing.remaining, standing.debt), (15, 0, 0, 5));
+    assert_eq!(standing.frees_at, Some(NOON + seconds(61)));
+    assert!(reserve(&account, Amount::ONE_TASK, NOON + seconds(60)).is_err());
+    assert!(reserve(&account, usd(10), NOON + seconds(61)).is_ok());
+}
+
+#[test]
+fn a_report_without_bounds_does_not_overflow() {
+    let account = [account(per_minute(10))];
+    for _ in 0..1_000 {
+        Reservation::force(&account, usd(u64::MAX), NOON).settle(usd(u64::MAX), NOON);
+    }
+    assert!(check(&account, Amount::default(), NOON).is_err());
+    assert!(check(&account, usd(10), NOON + seconds(61)).is_ok());
+}
+
+#[test]
+fn the_clock_may_go_back() {
+    let account = [account(per_minute(10))];
+    reserve(&account, usd(10), NOON).unwrap().settle(usd(10), NOON);
+    let before = Millis(NOON.0 - 3_600_000);
+    assert!(reserve(&account, usd(1), before).is_err());
+    assert!(reserve(&account, usd(1), Millis(0)).is_err());
+    let later = NOON + seconds(61);
+    let call = reserve(&account, usd(10), later).unwrap();
+    call.settle(usd(10), before);
+    assert!(check(&account, usd(1), later + seconds(60)).is_err());
+    assert!(check(&account, usd(10), later + seconds(61)).is_ok());
+    assert!(check(&account, usd(10), Millis(u64::MAX)).is_ok());
+}
+
+#[test]
+fn accounts_of_calls_count_for_life() {
+    let ledger = Ledger::new(Limits::default());
+    assert!(ledger.account(&Scope::Global, NOON).is_none());
+    assert!(ledger.root(HopId::generate(), Cap::default()).is_none());
+    let root = [ledger.root(HopId::generate(), cap(10)).unwrap()];
+    reserve(&root, usd(8), NOON).unwrap().settle(usd(8), NOON);
+    let short = check(&root, usd(3), NOON + seconds(86_400 * 60)).unwrap_err();
+    assert_eq!((short.scope.level(), short.frees), (Level::Root, Frees::Never));
+    let held = reserve(&root, usd(2), NOON).unwrap();
+    assert_eq!(check(&root, usd(2), NOON).unwrap_err().frees, Frees::WhenSettled);
+    held.release(NOON);
+}
+
+#[test]
+fn a_top_up_lasts_until_the_window_ends() {
+    let day = [account(Caps { per_day: cap(10), ..Caps::default() })];
+    assert!(!day[0].top_up(Window::Hour, usd(5), NOON));
+    assert!(day[0].top_up(Window::Day, usd(5), NOON));
+    let tomorrow = NOON + seconds(86_400);
+    assert!(check(&day, usd(15), NOON).is_ok());
+    assert!(check(&day, usd(11), tomorrow).is_err());
+    day[0].top_up(Window::Day, usd(1), tomorrow);
+    assert_eq!(day[0].standings(tomorrow)[0].cap, 11);
+    let minute = [account(per_minute(10))];
+    minute[0].top_up(Window::Minute, usd(5), NOON);
+    assert!(check(&minute, usd(15), NOON + seconds(60)).is_ok());
+    assert!(check(&minute, usd(11), NOON + seconds(61)).is_err());
+}
+
+#[test]
+fn a_reset_forgets_charges_and_keeps_what_is_held() {
+    let account = [account(Caps { per_minute: cap(10), per_month: cap(10), ..Caps::default() })];
+    let held = reserve(&account, usd(2), NOON).unwrap();
+    reserve(&account, usd(5), NOON).unwrap().settle(usd(20), NOON);
+    account[0].reset(NOON);
+    for standing in account[0].standings(NOON) {
+        assert_eq!((standing.charged, standing.held, standing.remaining, standing.debt), (0, 2, 8, 0));
+    }
+    held.settle(usd(2), NOON + seconds(90));
+    assert_eq!(account[0].remaining(NOON + seconds(90)).micro_usd, Some(8));
+}
+
+#[test]
+fn idle_accounts_make_place_and_those_who_find_none_share() {
+    let mut limits = Limits { max_accounts: 2, ..Limits::default() };
+    limits.caller.default = per_minute(10);
+    let ledger = Ledger::new(limits);
+    let [ann, bob] = ["ann", "bob"].map(|id| ledger.account(&caller(id), NOON).unwrap());
+    reserve([ann.clone()], usd(1), NOON).unwrap().settle(usd(1), NOON);
+    drop((ann, bob));
+    // Nothing is known of bob that is worth keeping.
+    let cid = ledger.account(&caller("cid"), NOON).unwrap();
+    assert_eq!(cid.scope(), &caller("cid"));
+    let shared = ledger.account(&caller("dan"), NOON + seconds(2)).unwrap();
+    assert_eq!(shared.scope(), &Scope::Others(Level::Caller));
+    assert!(Arc::ptr_eq(&shared, &ledger.account(&caller("eve"), NOON + seconds(2)).unwrap()));
+    assert_eq!(ledger.account(&caller("ann"), NOON).unwrap().remaining(NOON).micro_usd, Some(9));
+    assert_eq!(ledger.account(&caller("dan"), NOON + seconds(70)).unwrap().scope(), &caller("dan"));
+    assert!(ledger.accounts().len() <= 3);
+}
+
+#[test]
+fn the_same_name_in_another_realm_is_another_caller() {
+    let ledger = ledger(100, 10, Overflow::Shed);
+    let here = ledger.account(&caller("ann"), NOON).unwrap();
+    let there = Scope::Caller { realm: Arc::from("other"), id: Arc::from("ann") };
+    assert!(!Arc::ptr_eq(&here, &ledger.account(&there, NOON).unwrap()));
+}
+
+#[test]
+fn three_levels_with_every_limit_take_at_most_sixty_changes() {
+    let all = Cap { micro_usd: Some(1 << 40), tokens: Some(1 << 40), tasks: Some(1 << 40) };
+    let caps = Caps { per_minute: all, per_hour: all, per_day: all, per_month: all };
+    let levels: Accounts = (0..3).map(|_| account(caps)).collect();
+    let held = Amount { micro_usd: 5, tokens: 5, tasks: 1 };
+    let charged = Amount { micro_usd: 7, tokens: 3, tasks: 1 };
+    let mut most = 0;
+    // Never the same period twice, now and then after a long time.
+    for hours in [0, 1, 5, 24, 24 * 31, 24 * 365] {
+        let now = NOON + seconds(hours * 3_600);
+        let later = now + seconds(3_600);
+        most = most.max(changes_of(|| reserve(&levels, held, now).unwrap().settle(charged, later)));
+    }
+    assert!(most <= 60, "{most} changes");
+    let one = Amount { micro_usd: 5, tokens: 5, tasks: 1 };
+    let again = NOON + seconds(24 * 366 * 3_600);
+    reserve(&levels, one, again).unwrap().settle(one, again);
+    // One to hold and one to charge, for each of nine, and one to end it.
+    assert_eq!(changes_of(|| reserve(&levels, one, again).unwrap().settle(one, again)), 19);
+}

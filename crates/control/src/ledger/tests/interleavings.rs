@@ -1,0 +1,222 @@
+//! The invariant, at every interleaving that a model checker finds: all of them where that ends, else thousands.
+
+use std::sync::{Arc, Mutex};
+
+use shuttle::scheduler::{DfsScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, Runner, thread};
+
+use super::super::atomic::model;
+use super::super::limits::by_metric;
+use super::super::*;
+use super::{NOON, account, cap, per_minute, seconds, usd};
+use crate::Millis;
+
+fn explore(scheduler: impl Scheduler + 'static, work: impl Fn() + Send + Sync + 'static) {
+    let mut config = Config::new();
+    config.stack_size = 1 << 18;
+    Runner::new(scheduler, config).run(move || model(&work));
+}
+
+/// Runs these at the same time.
+fn at_once(works: Vec<Box<dyn FnOnce() + Send>>) {
+    let threads: Vec<_> = works.into_iter().map(thread::spawn).collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+fn life(most: u64) -> Arc<Account> {
+    Ledger::new(Limits::default()).root(HopId::generate(), cap(most)).unwrap()
+}
+
+/// What has really been let through and charged, checked each time that it grows. It grows after the ledger has said
+/// yes and shrinks before the ledger hears of it, so that it is never more than what the ledger knows.
+#[derive(Default)]
+struct Truth(Mutex<Facts>);
+
+#[derive(Default)]
+struct Facts {
+    latest: Millis,
+    held: u64,
+    charges: Vec<(Millis, u64)>,
+}
+
+impl Truth {
+    fn is_now(&self, now: Millis) {
+        let mut facts = self.0.lock().unwrap();
+        facts.latest = facts.latest.max(now);
+    }
+
+    fn held(&self, more: u64, most: u64) {
+        let mut facts = self.0.lock().unwrap();
+        facts.held += more;
+        let counts = |at: Millis| facts.latest.0 / 1_000 <= at.0 / 1_000 + 60;
+        let charged: u64 =
+            facts.charges.iter().filter(|(at, _)| counts(*at)).map(|(_, charged)| charged).sum();
+        assert!(facts.held + charged <= most, "{} held and {charged} charged of {most}", facts.held);
+    }
+
+    fn not_held(&self, less: u64) {
+        self.0.lock().unwrap().held -= less;
+    }
+
+    fn charged(&self, at: Millis, charged: u64) {
+        self.0.lock().unwrap().charges.push((at, charged));
+    }
+}
+
+fn two_take_six_of_ten() {
+    let account = life(10);
+    let other = account.clone();
+    let asked = by_metric(usd(6));
+    let second = thread::spawn(move || other.take(asked, NOON));
+    let first = account.take(asked, NOON);
+    assert!(first != second.join().unwrap());
+    assert_eq!(account.standings(NOON)[0].held, 6);
+}
+
+#[test]
+fn of_two_who_want_the_same_room_exactly_one_gets_it() {
+    explore(RandomScheduler::new(3_000), two_take_six_of_ten);
+    // All that there are would be too many; these are all that differ in their last steps.
+    explore(DfsScheduler::new(Some(3_000), false), two_take_six_of_ten);
+}
+
+#[test]
+fn what_one_settles_for_less_another_gets_and_no_more() {
+    explore(DfsScheduler::new(None, false), || {
+        let account = life(10);
+        let other = account.clone();
+        assert!(account.take(by_metric(usd(6)), NOON));
+        let second = thread::spawn(move || other.take(by_metric(usd(5)), NOON));
+        account.book(by_metric(usd(6)), by_metric(usd(5)), NOON);
+        let held = if second.join().unwrap() { 5 } else { 0 };
+        let standing = account.standings(NOON)[0];
+        assert_eq!((standing.charged, standing.held), (5, held));
+    });
+}
+
+#[test]
+fn a_call_is_settled_once_whoever_else_settles_extends_or_drops_it() {
+    explore(RandomScheduler::new(4_000), || {
+        let account = [life(100)];
+        let call = Arc::new(reserve(account.clone(), usd(10), NOON).unwrap());
+        let [first, second, third, fourth] = std::array::from_fn(|_| call.clone());
+        drop(call);
+        at_once(vec![
+            Box::new(move || first.settle(usd(7), NOON)),
+            Box::new(move || second.settle(usd(8), NOON)),
+            Box::new(move || drop(third.extend(usd(20), NOON))),
+            Box::new(move || drop(fourth.extend(usd(30), NOON))),
+        ]);
+        let standing = account[0].standings(NOON)[0];
+        assert_eq!((standing.held, standing.debt), (0, 0));
+        assert!(standing.charged == 7 || standing.charged == 8, "{standing:?}");
+    });
+}
+
+/// One thread's calls: each at a time of its own, since clocks are read before they are needed.
+fn calls(
+    accounts: [Arc<Account>; 2],
+    truth: Arc<Truth>,
+    most: u64,
+    script: [(u64, u64, u64); 3],
+) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        for (after_ms, asked, charged) in script {
+            let now = Millis(NOON.0 + after_ms);
+            truth.is_now(now);
+            let Ok(call) = reserve(&accounts, usd(asked), now) else { continue };
+            truth.held(asked, most);
+            if call.extend(usd(1), now).is_ok() {
+                truth.held(1, most);
+                truth.not_held(1);
+            }
+            truth.not_held(asked);
+            call.settle(usd(charged), now);
+            truth.charged(now, charged);
+        }
+    })
+}
+
+#[test]
+fn nothing_passes_a_rolling_limit_while_seconds_begin() {
+    explore(RandomScheduler::new(300), || {
+        let truth = Arc::new(Truth::default());
+        let accounts = [account(per_minute(20)), account(per_minute(12))];
+        // The minute is half over for what was charged before.
+        reserve(&accounts, usd(4), NOON).unwrap().settle(usd(4), NOON);
+        truth.charged(NOON, 4);
+        let thread = |script| calls(accounts.clone(), truth.clone(), 12, script);
+        at_once(vec![
+            thread([(59_000, 3, 3), (60_999, 5, 2), (61_001, 4, 4)]),
+            thread([(60_000, 4, 1), (61_000, 6, 6), (62_000, 5, 5)]),
+            thread([(60_500, 2, 2), (61_000, 3, 3), (121_500, 12, 12)]),
+        ]);
+        for account in &accounts {
+            let standing = account.standings(NOON + seconds(122))[0];
+            assert_eq!((standing.held, standing.debt), (0, 0));
+        }
+    });
+}
+
+#[test]
+fn nothing_passes_the_limit_of_a_day_while_it_begins() {
+    explore(RandomScheduler::new(4_000), || {
+        let midnight = NOON + seconds(12 * 3_600);
+        let account = [account(Caps { per_day: cap(10), ..Caps::default() })];
+        let work = |ms: u64| {
+            let account = account.clone();
+            let work = move || {
+                let now = Millis(midnight.0 + ms);
+                if let Ok(call) = reserve(&account, usd(6), now) {
+                    call.settle(usd(6), now);
+                }
+            };
+            Box::new(work) as Box<dyn FnOnce() + Send>
+        };
+        at_once(vec![work(0), work(0), work(1)]);
+        let standing = account[0].standings(midnight)[0];
+        assert_eq!((standing.charged, standing.held), (6, 0));
+    });
+}
+
+#[test]
+fn who_waits_is_let_in_whenever_there_is_room() {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    explore(RandomScheduler::new(800), || {
+        let overflow = Overflow::Queue { max_depth: 4, max_wait: seconds(30) };
+        let ledger = Arc::new(super::ledger(10, 100, overflow));
+        let held = reserve(super::accounts(&ledger, "ann"), usd(10), NOON).unwrap();
+        let admitted = Arc::new(Mutex::new(None));
+        let (waits, asks_too_much) = (ledger.clone(), ledger.clone());
+        let result = admitted.clone();
+        at_once(vec![
+            Box::new(move || drop(held)),
+            Box::new(move || {
+                let accounts = super::accounts(&waits, "bob");
+                let admission = waits.admit(&Arc::from("bob"), accounts, usd(10), None, NOON);
+                *result.lock().unwrap() = Some(admission.unwrap());
+            }),
+            // Takes from all calls together, is refused by its own limit, and gives back.
+            Box::new(move || {
+                let scope = Scope::Realm(Arc::from("tight"));
+                let own = asks_too_much.account_with(&scope, &per_minute(1), NOON).unwrap();
+                let accounts = [asks_too_much.account(&Scope::Global, NOON).unwrap(), own];
+                assert!(reserve(accounts, usd(5), NOON).is_err());
+            }),
+        ]);
+        match admitted.lock().unwrap().take().unwrap() {
+            Admission::Reserved(call) => assert_eq!(call.amount(), usd(10)),
+            Admission::Waiting(ticket) => {
+                let mut ticket = pin!(ticket);
+                let polled = ticket.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(matches!(polled, Poll::Ready(Ok(_))), "left waiting beside an empty account");
+            }
+        }
+        assert_eq!(ledger.waiting(), 0);
+    });
+}
