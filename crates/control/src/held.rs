@@ -16,7 +16,7 @@ use crate::ledger::{Account, Estimate, Figure, Reservation, Tariff};
 use crate::lineage::OpenHop;
 use crate::plane::{Plane, Stop};
 use crate::policy::{COST_LIMIT, Caps, GATE as POLICY, Slot, TOKEN_LIMIT};
-use crate::routing::Ticket;
+use crate::routing::Watched;
 
 /// The reason of a call whose time is up.
 pub const POLICY_TIMEOUT: &str = "PolicyTimeout";
@@ -51,7 +51,7 @@ pub(crate) struct Held {
 
 struct Grants {
     slot: Option<Slot>,
-    ticket: Option<Ticket>,
+    watched: Option<Arc<Watched<Clock>>>,
     reservation: Option<Reservation>,
 }
 
@@ -73,17 +73,22 @@ pub(crate) struct Leaving {
     pub(crate) token: String,
     pub(crate) now: Millis,
     pub(crate) is_local: bool,
+    /// How the member of a pool does that was chosen.
+    pub(crate) watched: Option<Arc<Watched<Clock>>>,
 }
+
+/// The clock of the world outside.
+pub(crate) type Clock = Box<dyn Fn() -> Millis + Send + Sync>;
 
 // === impl Held ===
 
 impl Held {
     pub(crate) fn new(plane: Arc<Plane>, leaving: Leaving, given: Given) -> Arc<Self> {
-        let Leaving { open, principal, payer, token, now, is_local } = leaving;
-        let Given { slot, caps, route, reservation, root, tariff, estimate, skill, .. } = given;
+        let Leaving { open, principal, payer, token, now, is_local, watched } = leaving;
+        let Given { slot, caps, reservation, root, tariff, estimate, skill, .. } = given;
         let tariff = tariff.unwrap_or_else(|| plane.prices.tariff(&open.agent, skill.as_ref()));
         let estimate = estimate.unwrap_or(free());
-        let grants = Grants { slot, ticket: route.and_then(|route| route.ticket), reservation };
+        let grants = Grants { slot, watched, reservation };
         let held = Arc::new(Self {
             trace: open.context.trace_id.to_string().into(),
             open,
@@ -127,20 +132,6 @@ impl Held {
             reserved: self.reserved(),
             settled,
         })
-    }
-
-    /// The first word of an answer has come.
-    pub(crate) fn heard(&self) {
-        if let Some(ticket) = &self.grants.lock().ticket {
-            ticket.first_event(self.plane.hands.now());
-        }
-    }
-
-    /// Nobody could be reached where it was sent to.
-    pub(crate) fn unreachable(&self) {
-        if let Some(ticket) = &self.grants.lock().ticket {
-            ticket.transport_failure(self.plane.hands.now());
-        }
     }
 
     /// It was answered without a task: this is all there will be.
@@ -222,18 +213,17 @@ impl Held {
             return;
         }
         let now = self.plane.hands.now();
-        let Grants { slot, ticket, reservation } = {
+        let Grants { slot, watched, reservation } = {
             let mut grants = self.grants.lock();
             Grants {
                 slot: grants.slot.take(),
-                ticket: grants.ticket.take(),
+                watched: grants.watched.take(),
                 reservation: grants.reservation.take(),
             }
         };
         drop(slot);
-        if let Some(ticket) = ticket {
-            ticket.cost(settled.charged.micro_usd);
-            ticket.succeeded(now);
+        if let Some(watched) = watched {
+            watched.ticket().cost(settled.charged.micro_usd);
         }
         if let Some(reservation) = reservation {
             reservation.settle(settled.charged, now);
@@ -275,7 +265,6 @@ impl Hold for Held {
         if let (Some(until), Some(held)) = (self.until, self.itself.get().and_then(Weak::upgrade)) {
             self.plane.watch(&held, until);
         }
-        self.heard();
         self.edge(None)
     }
 
@@ -313,7 +302,6 @@ impl Hold for Held {
     }
 
     fn settled(&self, settled: &Settled) {
-        self.heard();
         if let Some(used) = self.spent.lock().total {
             self.tariff.observe(used);
         }

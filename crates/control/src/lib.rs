@@ -24,6 +24,7 @@
 //! | `ledger` | what may be spent: accounts, windows, reservations, prices |
 //! | `lineage` | on whose behalf a call is made, and how far that may go |
 //! | `policy` | what the operator lets callers do |
+//! | `rate` | how often anybody may ask anything |
 //! | `routing` | pools of equal agents, selectors, breakers |
 
 mod explain;
@@ -37,6 +38,7 @@ mod permitted;
 mod pipeline;
 mod plane;
 pub mod policy;
+pub mod rate;
 mod restore;
 pub mod routing;
 mod time;

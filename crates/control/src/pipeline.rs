@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    BoxFuture, Call, Denied, DynEndpoint, Error, ErrorCode, Principal, Reply, SendMessageResponse,
+    BoxFuture, Call, Denied, DynEndpoint, Error, ErrorCode, PeerWatch, Principal, Reply, SendMessageResponse,
 };
 
 use crate::Millis;
 use crate::explain::{Explanation, GateReport};
 use crate::gate::{Passage, Verdict, is_send};
-use crate::held::{Held, Leaving};
+use crate::held::{Clock, Held, Leaving};
 use crate::lineage::{Allowance, Departure, Traceparent};
 use crate::permitted::{Executor, Permitted};
 use crate::plane::{Governed, Mode, Plane};
+use crate::routing::Watched;
 
 /// For how long a token is good for a call without a time limit. It ends with the call in any case.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -60,13 +61,8 @@ impl Pipeline {
         let executor =
             if goes_elsewhere { self.local.as_ref().unwrap_or(&self.executor) } else { &self.executor };
         let reply = executor.dispatch(permitted).await;
-        match &reply {
-            Ok(Reply::Sent(SendMessageResponse::Message(_))) => {
-                held.heard();
-                held.answered();
-            }
-            Err(error) if error.code() == ErrorCode::Unavailable => held.unreachable(),
-            _ => {}
+        if let Ok(Reply::Sent(SendMessageResponse::Message(_))) = &reply {
+            held.answered();
         }
         reply
     }
@@ -146,7 +142,12 @@ impl Pipeline {
         call.context.peer = peer;
         call.context.skill.clone_from(&given.skill);
         let is_local = self.agent.is_local || goes_elsewhere;
-        let leaving = Leaving { open, principal, payer, token, now, is_local };
+        let ticket = given.route.as_mut().and_then(|route| route.ticket.take());
+        let hands = plane.hands.clone();
+        let clock: Clock = Box::new(move || hands.now());
+        let watched = ticket.map(|ticket| Arc::new(Watched::new(ticket, clock)));
+        call.context.peer_watch = watched.clone().map(|watched| watched as Arc<dyn PeerWatch>);
+        let leaving = Leaving { open, principal, payer, token, now, is_local, watched };
         let held = Held::new(plane, leaving, given);
         call.context.hold = Some(held.clone());
         Ok((Permitted::new(call), held, goes_elsewhere))

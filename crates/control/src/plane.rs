@@ -63,7 +63,7 @@ pub struct Governed {
     /// The ids of its skills.
     pub skills: Vec<Arc<str>>,
     /// Its members, if it is a pool.
-    pub pool: Option<Pool>,
+    pub pool: Option<Arc<Pool>>,
     /// Whether it runs here, where what it spends is counted, or elsewhere, where it is told.
     pub is_local: bool,
 }

@@ -62,6 +62,7 @@ impl Plane {
             token: String::new(),
             now: Millis(u64::try_from(edge.opened.as_millis()).unwrap_or_default()),
             is_local: false,
+            watched: None,
         };
         let held = Held::new(self.clone(), leaving, given);
         Some(RestoredCall { agent: edge.agent.clone(), principal, task, hold: held })

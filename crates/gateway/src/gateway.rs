@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use chancery_control::routing::Pool;
 use chancery_protocol::AgentCard;
 use chancery_sdk::{AgentSpec, Client, Relay, Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
 use crate::config::{AgentKind, AgentSection, Config};
 use crate::demo;
-use crate::govern::{Foundations, Governor};
+use crate::govern::{Foundations, Governor, pools};
 use crate::identity::Identities;
 
 /// The file in the data directory that holds the tasks.
@@ -36,14 +37,14 @@ impl Gateway {
         let identities = Identities::open(&config)?;
         let store = Arc::new(open_store(&config)?);
         let mut server = Server::builder().store(store.clone());
-        let mut skills = HashMap::new();
+        let (mut skills, pools) = (HashMap::new(), pools(&config)?);
         for agent in &config.agent {
-            server = mount(server, agent, &mut skills).await?;
+            server = mount(server, agent, pools.get(&agent.name), &mut skills).await?;
         }
         let name = public_name(&config);
         let secret = identities.lineage_secret();
         let resolver = identities.resolver();
-        let foundations = Foundations { store: store.clone(), name, secret, resolver, skills };
+        let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
         let governor = Governor::new(&config, foundations).await?;
         server = identities.guard(server).guard(governor.clone());
         if let Some(url) = &config.server.public_url {
@@ -114,6 +115,7 @@ pub(crate) fn public_name(config: &Config) -> String {
 async fn mount(
     server: ServerBuilder,
     agent: &AgentSection,
+    pool: Option<&Arc<Pool>>,
     skills: &mut HashMap<String, Vec<String>>,
 ) -> anyhow::Result<ServerBuilder> {
     match agent.kind {
@@ -123,7 +125,7 @@ async fn mount(
             Ok(server.fleet_agent(spec))
         }
         AgentKind::A2a => {
-            let relay = relay(agent).await?;
+            let relay = relay(agent, pool).await?;
             skills.insert(agent.name.clone(), relay.card().map(skills_of).unwrap_or_default());
             Ok(server.fleet_relay(relay))
         }
@@ -136,13 +138,23 @@ pub(crate) fn builtin(name: &str) -> anyhow::Result<AgentSpec> {
         .with_context(|| format!("there is no builtin agent `{name}`"))
 }
 
-/// An agent elsewhere, which may not be there yet.
-async fn relay(agent: &AgentSection) -> anyhow::Result<Relay> {
+/// An agent elsewhere, which may not be there yet, or a pool of several, of which one at least must be.
+async fn relay(agent: &AgentSection, pool: Option<&Arc<Pool>>) -> anyhow::Result<Relay> {
     let name = agent.name.as_str();
-    let Some(url) = &agent.url else { bail!("agent `{name}` has no URL") };
-    let client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS).connect_later(url);
-    let client = client.with_context(|| format!("the URL of agent `{name}` cannot be used"))?;
-    Relay::of_absent(client, name).await.with_context(|| format!("agent `{name}` cannot be relayed to"))
+    let client = |url: &str| {
+        let client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS).connect_later(url);
+        client.with_context(|| format!("`{url}` of agent `{name}` cannot be used"))
+    };
+    let relayed = match (&agent.url, pool) {
+        (_, Some(pool)) => {
+            let members = agent.members.iter().map(|member| Ok((member.name.as_str(), client(&member.url)?)));
+            let members: Vec<_> = members.collect::<anyhow::Result<_>>()?;
+            Relay::pool(name, members).await.map(|relay| relay.watched_by(pool.clone()))
+        }
+        (Some(url), None) => Relay::of_absent(client(url)?, name).await,
+        (None, None) => bail!("agent `{name}` has neither a URL nor members"),
+    };
+    relayed.with_context(|| format!("agent `{name}` cannot be relayed to"))
 }
 
 fn skills_of(card: &AgentCard) -> Vec<String> {

@@ -15,11 +15,11 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, bail};
 use chancery_control::Millis;
 use chancery_control::identity::{
-    AgentRing, AllowList, AllowRule, Authenticator, Credentials, IdentityResolver, KeyRecord, KeyRing,
-    ServerSecret, TokenRules, TrustedAgent, Who,
+    API_KEY_HEADER, AgentRing, AllowList, AllowRule, Authenticator, Credentials, IdentityResolver, KeyRecord,
+    KeyRing, ServerSecret, TokenRules, TrustedAgent, Who,
 };
 use chancery_protocol::signing::AgentId;
-use chancery_protocol::{Caller, Error, Timestamp};
+use chancery_protocol::{Caller, Error, ErrorCode, Timestamp};
 use chancery_sdk::ServerBuilder;
 use http::request::Parts;
 
@@ -96,9 +96,23 @@ impl Identities {
 }
 
 fn authenticate(authenticator: &Authenticator, head: &Parts) -> Result<Caller, Error> {
-    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-    let credentials = Credentials { authorization: text("authorization"), api_key: text("x-api-key") };
-    Ok(authenticator.authenticate(&credentials, now())?.caller)
+    let credentials =
+        Credentials { authorization: only(head, "authorization")?, api_key: only(head, API_KEY_HEADER)? };
+    // A token that was made for one body is of no use here: who is calling is asked before the body is read.
+    Ok(authenticator.authenticate(&credentials, now())?.for_any_body()?)
+}
+
+/// A header that may be there once. What cannot be read is not taken for nothing: that would be somebody anonymous.
+fn only<'a>(head: &'a Parts, name: &str) -> Result<Option<&'a str>, Error> {
+    let mut values = head.headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let unreadable = || {
+        Error::with_message(ErrorCode::Unauthenticated, format!("`{name}` cannot be read, or is there twice"))
+    };
+    match (value.to_str(), values.next()) {
+        (Ok(text), None) => Ok(Some(text)),
+        _ => Err(unreadable()),
+    }
 }
 
 fn now() -> Millis {

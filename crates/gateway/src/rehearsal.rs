@@ -13,7 +13,7 @@ use chancery_store::{Store, StoreLimits};
 
 use crate::config::{AgentKind, Config};
 use crate::gateway::{builtin, public_name, store_url};
-use crate::govern::{Foundations, Governor};
+use crate::govern::{Foundations, Governor, pools};
 use crate::identity;
 
 /// What would be decided.
@@ -44,7 +44,7 @@ impl Rehearsal {
         let secret = vec![0; 32];
         let resolver = identity::allow_list(&config.identity.allow);
         let (store, name) = (Arc::new(store), public_name(config));
-        let foundations = Foundations { store, name, secret, resolver, skills };
+        let foundations = Foundations { store, name, secret, resolver, skills, pools: pools(config)? };
         let governor = Governor::new(config, foundations).await?;
         for agent in &config.agent {
             governor.protect(&agent.name, Arc::new(Nobody));

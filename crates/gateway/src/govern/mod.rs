@@ -18,6 +18,7 @@ use anyhow::Context as _;
 use chancery_control::identity::IdentityResolver;
 use chancery_control::ledger::{Ledger, Prices};
 use chancery_control::lineage::{Keyring, Lineage, Open, Tokens};
+use chancery_control::rate::{Counted, Rates};
 use chancery_control::routing::{Peer, Pool};
 use chancery_control::{Executor, Governed, Pipeline, Plane};
 use chancery_protocol::{BoxFuture, Call, Caller, Denied, DynEndpoint, Error, Reply};
@@ -35,6 +36,7 @@ pub(crate) struct Governor {
     helper: Arc<Helper>,
     agents: HashMap<Arc<str>, Arc<Governed>>,
     pipelines: Mutex<HashMap<Arc<str>, Arc<Pipeline>>>,
+    rates: Rates,
     past: Mutex<Past>,
 }
 
@@ -49,12 +51,14 @@ pub(crate) struct Foundations {
     pub(crate) resolver: Option<Arc<dyn IdentityResolver>>,
     /// The skills of each agent, by its name.
     pub(crate) skills: HashMap<String, Vec<String>>,
+    /// The pools, by the name of the agent.
+    pub(crate) pools: HashMap<String, Arc<Pool>>,
 }
 
 impl Governor {
     /// Makes the control plane. What an earlier process had let through counts on.
     pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
-        let Foundations { store, name, secret, resolver, skills } = foundations;
+        let Foundations { store, name, secret, resolver, skills, pools } = foundations;
         let (helper, worker) = Helper::new(store.clone());
         let helper = Arc::new(helper);
         let past = Past::read(&store).await.context("cannot read what was let through before")?;
@@ -78,11 +82,18 @@ impl Governor {
             helper.clone(),
         ));
         let past = past.restore(&plane);
-        let agents =
-            config.agent.iter().map(|agent| governed(config, agent, &skills)).collect::<Result<_, _>>()?;
+        let agents = config.agent.iter().map(|agent| {
+            let name: Arc<str> = agent.name.as_str().into();
+            let skills =
+                skills.get(&agent.name).into_iter().flatten().map(|skill| skill.as_str().into()).collect();
+            let (pool, is_local) = (pools.get(&agent.name).cloned(), agent.kind == AgentKind::Builtin);
+            (name.clone(), Arc::new(Governed { name, skills, pool, is_local }))
+        });
+        let agents = agents.collect();
         tokio::spawn(Worker::run(worker, plane.clone()));
+        let rates = settings::rates(&config.rate);
         let (pipelines, past) = (Mutex::default(), Mutex::new(past));
-        Ok(Arc::new(Self { plane, helper, agents, pipelines, past }))
+        Ok(Arc::new(Self { plane, helper, agents, pipelines, rates, past }))
     }
 
     /// Says who serves, once that is known.
@@ -116,8 +127,13 @@ impl Guard for Governor {
         self.past.lock().take(agent)
     }
 
-    fn count(&self, _: Option<IpAddr>, _: Option<&Caller>) -> Result<Option<Rate>, Denied> {
-        Ok(None)
+    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+        let now = self.plane.hands.now();
+        let counted = match caller {
+            None => self.rates.source(source, now)?,
+            Some(caller) => self.rates.caller(&caller.principal, now)?,
+        };
+        Ok(counted.map(|Counted { limit, remaining, reset }| Rate { limit, remaining, reset }))
     }
 }
 
@@ -130,27 +146,18 @@ impl DynEndpoint for Front {
     }
 }
 
-/// An agent as the gates know it.
-fn governed(
-    config: &Config,
-    agent: &AgentSection,
-    skills: &HashMap<String, Vec<String>>,
-) -> anyhow::Result<(Arc<str>, Arc<Governed>)> {
-    let name: Arc<str> = agent.name.as_str().into();
-    let skills: Vec<Arc<str>> =
-        skills.get(&agent.name).into_iter().flatten().map(|skill| skill.as_str().into()).collect();
+/// The pools of a configuration, by the name of the agent.
+pub(crate) fn pools(config: &Config) -> anyhow::Result<HashMap<String, Arc<Pool>>> {
+    let pools = config.agent.iter().filter(|agent| !agent.members.is_empty());
+    pools.map(|agent| Ok((agent.name.clone(), Arc::new(pool(config, agent)?)))).collect()
+}
+
+fn pool(config: &Config, agent: &AgentSection) -> anyhow::Result<Pool> {
     let peers = agent.members.iter().map(|member| Peer {
         name: member.name.as_str().into(),
         price_micro_usd: member.price.map(|price| settings::price(&price).of(0)),
-        skills: skills.clone(),
+        skills: Vec::new(),
     });
-    let pool = match agent.members.is_empty() {
-        true => None,
-        false => {
-            let chosen = settings::pool(&config.routing, agent.selector.as_deref())?;
-            Some(Pool::try_new(name.clone(), peers, chosen)?)
-        }
-    };
-    let is_local = agent.kind == AgentKind::Builtin;
-    Ok((name.clone(), Arc::new(Governed { name, skills, pool, is_local })))
+    let chosen = settings::pool(&config.routing, agent.selector.as_deref())?;
+    Ok(Pool::try_new(agent.name.as_str(), peers, chosen)?)
 }

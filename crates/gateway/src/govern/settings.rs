@@ -9,6 +9,7 @@ use chancery_control::ledger::{
 };
 use chancery_control::lineage::Rules;
 use chancery_control::policy::{Callers, Limits as PolicyLimits, Mode as PolicyMode, Policy, Rule};
+use chancery_control::rate::{RateLimit, Rates};
 use chancery_control::routing::{
     BreakerSettings, Fallback, PoolSettings, SelectorSettings, Selectors, UnknownSelector,
 };
@@ -17,7 +18,8 @@ use chancery_protocol::{Amount, OPERATIONS, Operation};
 
 use crate::config::{
     BudgetLevel, BudgetSection, Config, Mode as ConfigMode, Overflow as ConfigOverflow, PolicySection,
-    PriceSection, RecursionSection, RoutingSection, TaskCap, UnknownCost, Usd,
+    PriceSection, RateLimit as ConfigRate, RateSection, RecursionSection, RoutingSection, TaskCap,
+    UnknownCost, Usd,
 };
 
 /// What `routing.fallback` says where no other member but this process is to answer.
@@ -196,4 +198,15 @@ pub(super) fn pool(
         cooldown: Duration::from_millis(routing.breaker_cooldown_ms),
     };
     Ok(PoolSettings { selector, fallback, breaker, ..PoolSettings::default() })
+}
+
+/// How often anybody may ask anything.
+pub(super) fn rates(rate: &RateSection) -> Rates {
+    let limit = |limit: Option<ConfigRate>| {
+        limit.map(|limit| RateLimit {
+            per_second: limit.per_second,
+            burst: limit.burst.unwrap_or(limit.per_second),
+        })
+    };
+    Rates::new(limit(rate.caller), limit(rate.source))
 }

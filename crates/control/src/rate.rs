@@ -1,0 +1,237 @@
+//! How often anybody may ask anything: a token bucket for each caller and for each address that requests come from.
+//!
+//! A bucket is one number, the time at which it will be full again (GCRA). There are only so many buckets: when there is no
+//! place, those that are full are dropped, which loses nothing; if all are in use, newcomers share one.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use chancery_protocol::{Denied, DeniedKind, Principal};
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+
+use crate::Millis;
+
+/// The name of the gate.
+pub const GATE: &str = "rate";
+
+/// Somebody asks too often.
+pub const RATE_LIMITED: &str = "RATE_LIMITED";
+
+/// How often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// So many a second in the long run; at least one.
+    pub per_second: u32,
+    /// So many at once; at least one.
+    pub burst: u32,
+}
+
+/// How much of a limit is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// So many at once.
+    pub limit: u64,
+    /// So many are left.
+    pub remaining: u64,
+    /// When all of them are there again.
+    pub reset: Duration,
+}
+
+/// The limits of a gateway.
+///
+/// ```
+/// use chancery_control::Millis;
+/// use chancery_control::rate::{RateLimit, Rates};
+/// use chancery_protocol::Principal;
+///
+/// let rates = Rates::new(Some(RateLimit { per_second: 1, burst: 2 }), None);
+/// let alice = Principal::new("default", "alice");
+/// assert_eq!(rates.caller(&alice, Millis(0)).unwrap().unwrap().remaining, 1);
+/// assert!(rates.caller(&alice, Millis(0)).is_ok());
+/// assert!(rates.caller(&alice, Millis(0)).is_err());
+/// assert!(rates.caller(&alice, Millis(1000)).is_ok());
+/// ```
+#[derive(Debug, Default)]
+pub struct Rates {
+    callers: Option<Buckets<Principal>>,
+    sources: Option<Buckets<IpAddr>>,
+}
+
+/// How many buckets there are of each kind.
+const MOST: usize = 100_000;
+
+#[derive(Debug)]
+struct Buckets<K> {
+    limit: RateLimit,
+    most: usize,
+    full_at: Mutex<Table<K>>,
+}
+
+#[derive(Debug)]
+struct Table<K> {
+    of: HashMap<K, u64, RandomState>,
+    /// For all who came when there was no place.
+    others: u64,
+}
+
+// === impl Rates ===
+
+impl Rates {
+    /// For each caller, and for each address; none is no limit.
+    pub fn new(caller: Option<RateLimit>, source: Option<RateLimit>) -> Self {
+        Self { callers: caller.map(Buckets::new), sources: source.map(Buckets::new) }
+    }
+
+    /// Counts a request of a caller.
+    pub fn caller(&self, principal: &Principal, now: Millis) -> Result<Option<Counted>, Denied> {
+        let Some(buckets) = &self.callers else { return Ok(None) };
+        buckets
+            .count(principal, now)
+            .map(Some)
+            .map_err(|wait| refusal(buckets.limit, wait, || format!("caller `{}`", principal.id)))
+    }
+
+    /// Counts a request from an address. What comes from nowhere is not counted.
+    pub fn source(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Counted>, Denied> {
+        let (Some(buckets), Some(source)) = (&self.sources, source.map(network)) else { return Ok(None) };
+        buckets
+            .count(&source, now)
+            .map(Some)
+            .map_err(|wait| refusal(buckets.limit, wait, || source.to_string()))
+    }
+}
+
+/// Who has one address of the sixth version has 2^64 of them.
+fn network(source: IpAddr) -> IpAddr {
+    match source {
+        IpAddr::V4(_) => source,
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.into(),
+            None => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
+        },
+    }
+}
+
+fn refusal(limit: RateLimit, wait: Duration, who: impl Fn() -> String) -> Denied {
+    let mut denied = Denied::new(GATE, DeniedKind::Exhausted, RATE_LIMITED);
+    denied.limit = Some(format!("{} requests a second for {}", limit.per_second, who()));
+    denied.remaining = Some("0".to_owned());
+    denied.retry_after = Some(wait);
+    denied.hint = Some("ask less often".to_owned());
+    denied
+}
+
+// === impl Buckets ===
+
+impl<K: Clone + Eq + Hash> Buckets<K> {
+    fn new(limit: RateLimit) -> Self {
+        let limit = RateLimit { per_second: limit.per_second.max(1), burst: limit.burst.max(1) };
+        Self { limit, most: MOST, full_at: Mutex::new(Table { of: HashMap::default(), others: 0 }) }
+    }
+
+    /// Takes one, or says how long to wait for one. Times are in microseconds, so that they divide well.
+    fn count(&self, key: &K, now: Millis) -> Result<Counted, Duration> {
+        let now = now.0.saturating_mul(1000);
+        let each = (1_000_000 / u64::from(self.limit.per_second)).max(1);
+        let depth = each.saturating_mul(u64::from(self.limit.burst));
+        let mut table = self.full_at.lock();
+        let full_at = table.bucket(key, self.most, now);
+        // A clock that goes back must not keep anybody waiting for longer than an empty bucket would.
+        let before = (*full_at).clamp(now, now.saturating_add(depth));
+        let after = before.saturating_add(each);
+        if after > now.saturating_add(depth) {
+            *full_at = before;
+            return Err(Duration::from_micros(after - now - depth));
+        }
+        *full_at = after;
+        let reset = after - now;
+        Ok(Counted {
+            limit: u64::from(self.limit.burst),
+            remaining: (depth - reset) / each,
+            reset: Duration::from_micros(reset),
+        })
+    }
+}
+
+impl<K: Clone + Eq + Hash> Table<K> {
+    fn bucket(&mut self, key: &K, most: usize, now: u64) -> &mut u64 {
+        if self.of.len() >= most && !self.of.contains_key(key) {
+            self.of.retain(|_, full_at| *full_at > now);
+        }
+        if self.of.len() >= most && !self.of.contains_key(key) {
+            return &mut self.others;
+        }
+        self.of.entry(key.clone()).or_insert(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buckets(per_second: u32, burst: u32) -> Buckets<u32> {
+        Buckets::new(RateLimit { per_second, burst })
+    }
+
+    #[test]
+    fn no_more_get_through_than_the_limit_says_whenever_they_come() {
+        let buckets = buckets(10, 5);
+        let through = (0..10_000).filter(|ms| buckets.count(&1, Millis(*ms)).is_ok()).count();
+        assert!((100..=105).contains(&through), "{through}");
+    }
+
+    #[test]
+    fn who_waits_as_long_as_it_is_told_gets_through() {
+        let buckets = buckets(3, 1);
+        let mut now = Millis(0);
+        for _ in 0..50 {
+            match buckets.count(&1, now) {
+                Ok(_) => {}
+                Err(wait) => {
+                    now = now + wait + Duration::from_millis(1);
+                    buckets.count(&1, now).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_uses_up_anothers() {
+        let buckets = buckets(1, 1);
+        buckets.count(&1, Millis(0)).unwrap();
+        assert!(buckets.count(&1, Millis(0)).is_err());
+        buckets.count(&2, Millis(0)).unwrap();
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_locks_nobody_out() {
+        let buckets = buckets(1, 1);
+        buckets.count(&1, Millis(1_000_000)).unwrap();
+        let wait = buckets.count(&1, Millis(0)).unwrap_err();
+        assert!(wait <= Duration::from_secs(1), "{wait:?}");
+    }
+
+    #[test]
+    fn where_there_is_no_place_newcomers_share_and_the_known_keep_theirs() {
+        let buckets = Buckets { most: 2, ..buckets(1, 1) };
+        for key in [1, 2, 3] {
+            buckets.count(&key, Millis(0)).unwrap();
+        }
+        assert!(buckets.count(&4, Millis(0)).is_err(), "they share one");
+        assert!(buckets.count(&1, Millis(0)).is_err(), "a known one has its own, used up");
+        // Those that are full again make place.
+        buckets.count(&4, Millis(2000)).unwrap();
+        assert!(buckets.full_at.lock().of.contains_key(&4));
+    }
+
+    #[test]
+    fn an_address_of_the_sixth_version_stands_for_its_network() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    }
+}
