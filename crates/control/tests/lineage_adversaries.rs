@@ -133,6 +133,10 @@ impl World {
                 // Who ends while others work for it has let go of them; here nobody does.
                 if !self.open.iter().any(|other| other.cause == Some(truth.hop.hop)) {
                     self.leave(&truth.hop);
+                    // A call that may have been for this one, and was for one that is canceled, is nobody's now.
+                    for orphan in self.gate.open.cascade(&truth.hop) {
+                        self.cancel(&orphan);
+                    }
                 }
             }
             Step::IsCanceled { at } => {

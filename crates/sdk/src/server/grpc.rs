@@ -13,7 +13,7 @@ use tokio::time::timeout_at;
 
 use super::ServerBuilder;
 use super::body::{self, Body, Unread};
-use super::service::{Mount, Site};
+use super::site::{Mount, Site};
 use crate::binding::grpc::{self, Method, Wanted, health, reflection};
 use crate::binding::head;
 use crate::dialect::{Dialect, v0_3};

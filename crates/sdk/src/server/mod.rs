@@ -13,13 +13,15 @@ mod hygiene;
 mod limits;
 mod listener;
 mod offered;
+mod problems;
 mod service;
 mod shown;
+mod site;
 #[cfg(feature = "tls")]
 mod tls;
 mod versions;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +42,8 @@ use crate::tasks::Notifier;
 use card::{Cards, GrpcInterface, Place};
 use grpc::Grpc;
 use offered::Offered;
-use service::{Authenticate, Mount, Served, Site, StreamSlots};
 use shown::Shown;
+use site::{Authenticate, Mount, Served, Site, StreamSlots};
 
 pub use body::Body;
 pub use card::WELL_KNOWN_CARD;
@@ -50,7 +52,7 @@ pub use guard::{Guard, Rate, Restored};
 pub use limits::ServerLimits;
 pub use listener::Server;
 pub use service::Service;
-pub(crate) use service::StreamSlot;
+pub(crate) use site::StreamSlot;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
 pub(crate) use versions::Versions;
@@ -431,70 +433,6 @@ impl ServerBuilder {
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
         })
     }
-
-    fn problems(&self, address: Option<SocketAddr>) -> Vec<String> {
-        let mut problems: Vec<_> = self.agents.iter().flat_map(|(_, offered)| offered.problems()).collect();
-        if tokio::runtime::Handle::try_current().is_err() {
-            problems.push("a server runs in a tokio runtime; build it in one".to_owned());
-        }
-        if self.agents.is_empty() {
-            problems.push("no agent is mounted; add one with `agent`".to_owned());
-        }
-        match &self.public_url {
-            None => problems.push(match address {
-                Some(address) => format!("{address} is no address to put into a card; set `public_url`"),
-                None => "a service without a listener needs `public_url`".to_owned(),
-            }),
-            Some(url) if !url.starts_with("http://") && !url.starts_with("https://") => {
-                problems.push(format!("`{url}` is not an http or https URL"));
-            }
-            Some(_) => {}
-        }
-        if let Some(address) = address
-            && !address.ip().is_loopback()
-            && self.authenticate.is_none()
-            && !self.allow_anonymous
-        {
-            problems.push(format!(
-                "{address} can be reached from elsewhere and nobody is authenticated; add `authenticate`, or let everyone in with `allow_anonymous`"
-            ));
-        }
-        if self.security.is_empty() == self.authenticate.is_some() {
-            problems.push(match self.security.is_empty() {
-                true => "callers are authenticated and no card says how; add `security_scheme`".to_owned(),
-                false => "the cards name a security scheme and nobody is authenticated; add `authenticate`"
-                    .to_owned(),
-            });
-        }
-        if !self.jsonrpc_path.starts_with('/') {
-            problems.push(format!("the JSON-RPC path `{}` does not begin with a slash", self.jsonrpc_path));
-        }
-        let paths = self.agents.iter().map(|(path, _)| path.as_str());
-        problems.extend(twice(paths).map(|path| format!("two agents are mounted at `{path}`")));
-        // Tasks are kept by the name of their agent.
-        let names = self.agents.iter().map(|(_, offered)| &**offered.name());
-        problems.extend(twice(names).map(|name| format!("two agents are called `{name}`")));
-        problems.extend(self.limits.problems().into_iter().chain(self.versions.problem()));
-        for (path, offered) in &self.agents {
-            if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
-                problems.push(format!("the path `{path}` must begin with a slash and not end with one"));
-            }
-            let extends = matches!(offered, Offered::Agent(spec) if spec.extended_card.is_some());
-            if extends && self.authenticate.is_none() && !self.anonymous_extended_card {
-                problems.push(format!(
-                    "agent `{}` has an extended card and nobody is authenticated; add `authenticate`, or allow it with `anonymous_extended_card`",
-                    offered.name()
-                ));
-            }
-        }
-        problems
-    }
-}
-
-/// What is there more than once.
-fn twice<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-    let mut seen = BTreeSet::new();
-    names.filter(move |name| !seen.insert(*name))
 }
 
 impl std::fmt::Debug for ServerBuilder {

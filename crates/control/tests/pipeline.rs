@@ -1,0 +1,414 @@
+//! The way of a call through all gates: what is refused goes no further, what is let through is settled once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chancery_control::ledger::{Cap, Caps, Ledger, LevelLimits, Limits, Price, PriceSettings, Prices, Scope};
+use chancery_control::lineage::{Keyring, Lineage, Open, Rules, Tokens};
+use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
+use chancery_control::routing::{Choice, Peer, PeerSelector, Pool, PoolSettings, Snapshot, Wanted};
+use chancery_control::{Executor, Governed, Hands, Millis, Mode, Pipeline, Plane, PlaneSettings, Stop};
+use chancery_protocol::{
+    Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, Identity, Message,
+    Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId, TaskState, Usage,
+};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+/// A world outside that stands still unless it is told otherwise.
+#[derive(Debug, Default)]
+struct World {
+    now: AtomicU64,
+    stops: Mutex<Vec<Stop>>,
+    records: Mutex<Vec<Edge>>,
+}
+
+impl Hands for World {
+    fn now(&self) -> Millis {
+        Millis(self.now.load(Ordering::Relaxed))
+    }
+
+    fn stop(&self, stop: Stop) {
+        self.stops.lock().push(stop);
+    }
+
+    fn record(&self, edge: Box<Edge>) {
+        self.records.lock().push(*edge);
+    }
+
+    fn wake(&self) {}
+
+    fn task_of_key(&self, _: Principal, _: Arc<str>, key: String) -> BoxFuture<'static, Option<TaskId>> {
+        Box::pin(std::future::ready((key == "known").then(|| TaskId::from("t-known"))))
+    }
+}
+
+/// An agent that answers directly, and keeps what its calls hold if it is told to work on.
+#[derive(Default)]
+struct Worker {
+    calls: Mutex<Vec<CallContext>>,
+    works_on: bool,
+}
+
+impl DynEndpoint for Worker {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        if self.works_on {
+            self.calls.lock().push(call.context);
+            return Box::pin(std::future::ready(Err(Error::new(ErrorCode::Internal))));
+        }
+        self.calls.lock().push(CallContext { hold: None, ..call.context });
+        let answer = SendMessageResponse::Message(Message::agent("done"));
+        Box::pin(std::future::ready(Ok(Reply::Sent(answer))))
+    }
+}
+
+struct Never;
+
+impl DynEndpoint for Never {
+    fn call(&self, _: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        panic!("a call that was refused has been dispatched");
+    }
+}
+
+#[derive(Debug)]
+struct NeverSelects;
+
+impl PeerSelector for NeverSelects {
+    fn name(&self) -> &str {
+        "never"
+    }
+
+    fn select(&self, _: &[Snapshot], _: &Wanted<'_>, _: Millis) -> Choice {
+        panic!("a spent budget has paid for a choice");
+    }
+}
+
+/// What a plane is made of, as far as these tests want it otherwise.
+#[derive(Clone, Debug, Default)]
+struct Setup {
+    tasks_per_minute: Option<u64>,
+    usd_per_minute: Option<u64>,
+    root_cap: Cap,
+    max_call_depth: Option<u16>,
+    policy: PolicyLimits,
+    price: Option<u64>,
+    observed: &'static [&'static str],
+}
+
+fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
+    let cap = Cap { tasks: setup.tasks_per_minute, micro_usd: setup.usd_per_minute, tokens: None };
+    let caller =
+        LevelLimits { default: Caps { per_minute: cap, ..Caps::default() }, ..LevelLimits::default() };
+    let mut prices = PriceSettings::default();
+    if let Some(per_call) = setup.price {
+        prices.agents.insert("worker".into(), Price { per_call, per_1k_tokens: 0 });
+    }
+    let keys = Keyring::try_new("k", &[7; 32]).expect("it is long enough");
+    let mut rules = Rules::default();
+    rules.max_call_depth = setup.max_call_depth.unwrap_or(rules.max_call_depth);
+    let settings = PlaneSettings {
+        modes: setup.observed.iter().map(|gate| (*gate, Mode::Observe)).collect(),
+        root_cap: setup.root_cap,
+        ..PlaneSettings::default()
+    };
+    Arc::new(Plane::new(
+        None,
+        Ledger::new(Limits { caller, ..Limits::default() }),
+        Prices::new(prices),
+        Lineage { rules, tokens: Tokens::new("here", keys), open: Arc::new(Open::default()) },
+        Policy::new([Rule { limits: setup.policy.clone(), ..Rule::named("default") }]),
+        settings,
+        world.clone(),
+    ))
+}
+
+fn pipeline(plane: &Arc<Plane>, name: &str, agent: Arc<dyn DynEndpoint>) -> Pipeline {
+    let skills = vec!["read".into(), "write".into()];
+    let agent_facts = Governed { name: name.into(), skills, pool: None, is_local: true };
+    Pipeline::new(plane.clone(), Arc::new(agent_facts), Executor::Local(agent))
+}
+
+fn call(caller: &str) -> Call {
+    let message = Message::user("do it");
+    let request = SendMessageRequest { tenant: String::new(), message, configuration: None, metadata: None };
+    let context = CallContext::new(Principal::new("default", caller), "worker".into());
+    Call { request: Request::SendMessage(request), context }
+}
+
+fn run(pipeline: &Pipeline, call: Call) -> Result<Reply, Error> {
+    futures(pipeline.call(call))
+}
+
+/// Nothing here waits for anything but what is ready.
+fn futures<T>(mut future: BoxFuture<'_, T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
+}
+
+fn reason(outcome: &Result<Reply, Error>) -> Option<String> {
+    outcome.as_ref().err().and_then(|error| error.denied()).map(|denied| denied.reason.to_string())
+}
+
+fn held(plane: &Plane, caller: &str) -> (u64, u64) {
+    let scope = Scope::Caller { realm: "default".into(), id: caller.into() };
+    let account = plane.ledger.account(&scope, plane.hands.now()).expect("it is limited");
+    let standings = account.standings(plane.hands.now());
+    (
+        standings.iter().map(|standing| standing.held).sum(),
+        standings.iter().map(|standing| standing.charged).sum(),
+    )
+}
+
+#[test]
+fn a_spent_budget_reaches_neither_a_selector_nor_an_agent() {
+    let world = Arc::new(World::default());
+    let plane = plane(&Setup { tasks_per_minute: Some(0), ..Setup::default() }, &world);
+    let settings = PoolSettings { selector: Arc::new(NeverSelects), ..PoolSettings::default() };
+    let pool = Pool::try_new("worker", [Peer::new("one"), Peer::new("two")], settings).expect("two names");
+    let agent =
+        Governed { name: "worker".into(), skills: Vec::new(), pool: Some(Arc::new(pool)), is_local: false };
+    let pipeline = Pipeline::new(plane, Arc::new(agent), Executor::Remote(Arc::new(Never)));
+    assert_eq!(reason(&run(&pipeline, call("alice"))).as_deref(), Some("BUDGET_EXCEEDED"));
+}
+
+#[test]
+fn a_direct_answer_is_charged_once_and_recorded() {
+    let world = Arc::new(World::default());
+    let setup = Setup { usd_per_minute: Some(1_000), price: Some(100), ..Setup::default() };
+    let plane = plane(&setup, &world);
+    let pipeline = pipeline(&plane, "worker", Arc::new(Worker::default()));
+    for calls in 1..=10 {
+        assert!(run(&pipeline, call("alice")).is_ok());
+        assert_eq!(held(&plane, "alice"), (0, calls * 100));
+    }
+    assert_eq!(reason(&run(&pipeline, call("alice"))).as_deref(), Some("BUDGET_EXCEEDED"));
+    assert!(run(&pipeline, call("bob")).is_ok(), "it was not his money");
+    let records = world.records.lock();
+    assert_eq!(records.len(), 11);
+    assert!(records.iter().all(|edge| edge.settled.is_some_and(|settled| settled.charged.micro_usd == 100)));
+    assert!(plane.open_calls().is_empty());
+}
+
+#[test]
+fn what_comes_to_nothing_gives_everything_back() {
+    let world = Arc::new(World::default());
+    let setup = Setup { usd_per_minute: Some(1_000), price: Some(1_000), ..Setup::default() };
+    let plane = plane(&setup, &world);
+    let worker = Arc::new(Worker { works_on: true, ..Worker::default() });
+    let pipeline = pipeline(&plane, "worker", worker.clone());
+    for _ in 0..3 {
+        assert!(run(&pipeline, call("alice")).is_err());
+        assert_eq!(held(&plane, "alice"), (1_000, 0), "its agent still has it");
+        assert_eq!(reason(&run(&pipeline, call("alice"))).as_deref(), Some("BUDGET_EXCEEDED"));
+        worker.calls.lock().clear();
+        assert_eq!(held(&plane, "alice"), (0, 0));
+    }
+    assert!(world.records.lock().is_empty(), "there is nothing to say about them");
+}
+
+#[test]
+fn a_task_is_settled_by_its_commit_and_only_once() {
+    let world = Arc::new(World::default());
+    let setup = Setup { usd_per_minute: Some(10_000), price: Some(100), ..Setup::default() };
+    let plane = plane(&setup, &world);
+    let worker = Arc::new(Worker { works_on: true, ..Worker::default() });
+    let pipeline = pipeline(&plane, "worker", worker.clone());
+    let _ = run(&pipeline, call("alice"));
+    let hold = worker.calls.lock()[0].hold.clone().expect("it was let through");
+    let task = TaskId::from("t-1");
+    assert!(hold.begin(&task).settled.is_none());
+    hold.spend(Usage { input_tokens: 5, output_tokens: 5, cost_micro_usd: 700 }).expect("there is enough");
+    assert_eq!(held(&plane, "alice"), (700, 0), "what is spent is held");
+    let settling = hold.settle(&task, TaskState::Completed, None);
+    assert_eq!(settling.settled.charged, Amount { micro_usd: 700, tokens: 10, tasks: 1 });
+    assert_eq!(settling.statement.remaining_micro_usd, Some(9_300));
+    assert_eq!(held(&plane, "alice"), (700, 0), "asking books nothing");
+    for _ in 0..3 {
+        hold.settled(&settling.settled);
+        assert_eq!(held(&plane, "alice"), (0, 700));
+    }
+    drop(hold);
+    worker.calls.lock().clear();
+    assert_eq!(held(&plane, "alice"), (0, 700));
+}
+
+#[test]
+fn who_spends_more_than_there_is_is_stopped() {
+    let world = Arc::new(World::default());
+    let setup = Setup { usd_per_minute: Some(500), price: Some(100), ..Setup::default() };
+    let plane = plane(&setup, &world);
+    let worker = Arc::new(Worker { works_on: true, ..Worker::default() });
+    let pipeline = pipeline(&plane, "worker", worker.clone());
+    let _ = run(&pipeline, call("alice"));
+    let hold = worker.calls.lock()[0].hold.clone().expect("it was let through");
+    hold.begin(&TaskId::from("t-1"));
+    let used = |cost_micro_usd| Usage { cost_micro_usd, ..Usage::default() };
+    hold.spend(used(500)).expect("it is all there is");
+    let denied = hold.spend(used(501)).expect_err("there is no more");
+    assert_eq!(denied.reason, "BUDGET_EXCEEDED");
+    let stops = world.stops.lock();
+    assert_eq!(stops.len(), 1);
+    assert!(stops[0].why.as_ref().is_some_and(|why| why.contains("BUDGET_EXCEEDED")));
+}
+
+#[test]
+fn a_call_whose_time_is_up_is_stopped_and_says_why() {
+    let world = Arc::new(World::default());
+    let limit = std::time::Duration::from_millis(500);
+    let policy = PolicyLimits { max_duration: Some(limit), ..PolicyLimits::default() };
+    let plane = plane(&Setup { policy, ..Setup::default() }, &world);
+    let worker = Arc::new(Worker { works_on: true, ..Worker::default() });
+    let pipeline = pipeline(&plane, "worker", worker.clone());
+    let _ = run(&pipeline, call("alice"));
+    worker.calls.lock()[0].hold.as_ref().expect("it was let through").begin(&TaskId::from("t-1"));
+    assert_eq!(plane.next_tick(), Some(Millis(500)));
+    world.now.store(499, Ordering::Relaxed);
+    plane.tick();
+    assert!(world.stops.lock().is_empty());
+    world.now.store(500, Ordering::Relaxed);
+    plane.tick();
+    plane.tick();
+    let stops = world.stops.lock();
+    assert_eq!(stops.len(), 1);
+    assert!(stops[0].why.as_ref().is_some_and(|why| why.starts_with("PolicyTimeout")), "{stops:?}");
+}
+
+/// What a call of an agent looks like, made on behalf of another.
+fn on_behalf_of(agent: &str, hold: &dyn Hold) -> Call {
+    let mut call = call(agent);
+    call.context.lineage = hold.lineage().map(str::to_owned);
+    call.context.identity =
+        Arc::new(Identity { proof: Proof::ApiKey, agent: Some(agent.into()), ..Identity::default() });
+    call
+}
+
+#[test]
+fn cancelling_a_call_cancels_what_it_led_to_and_loops_are_refused() {
+    let world = Arc::new(World::default());
+    let plane = plane(&Setup::default(), &world);
+    let agents = ["a", "b", "c"].map(|name| {
+        let worker = Arc::new(Worker { works_on: true, ..Worker::default() });
+        (pipeline(&plane, name, worker.clone()), worker)
+    });
+    let mut next = call("alice");
+    let mut holds = Vec::new();
+    for (place, (pipeline, worker)) in agents.iter().enumerate() {
+        let _ = run(pipeline, next);
+        let hold = worker.calls.lock()[0].hold.clone().expect("it was let through");
+        hold.begin(&TaskId::from(format!("t-{place}")));
+        next = on_behalf_of(["a", "b", "c"][place], &*hold);
+        holds.push(hold);
+    }
+    assert_eq!(reason(&run(&agents[0].0, next)).as_deref(), Some("REVISIT_DENIED"));
+    assert_eq!(agents[0].1.calls.lock().len(), 1, "the second call to `a` was not dispatched");
+    let settling = holds[0].settle(&TaskId::from("t-0"), TaskState::Canceled, None);
+    holds[0].settled(&settling.settled);
+    let mut stopped: Vec<_> = world.stops.lock().iter().map(|stop| stop.agent.to_string()).collect();
+    stopped.sort();
+    assert_eq!(stopped, ["b", "c"]);
+}
+
+#[test]
+fn a_root_bounds_all_that_is_done_on_its_behalf() {
+    let world = Arc::new(World::default());
+    let root_cap = Cap { micro_usd: Some(250), ..Cap::default() };
+    let plane = plane(&Setup { price: Some(100), root_cap, ..Setup::default() }, &world);
+    let first = Arc::new(Worker { works_on: true, ..Worker::default() });
+    let planner = pipeline(&plane, "planner", first.clone());
+    let worker = pipeline(&plane, "worker", Arc::new(Worker::default()));
+    let mut outset = call("alice");
+    outset.context.ceiling_micro_usd = Some(250);
+    let _ = run(&planner, outset);
+    let hold = first.calls.lock()[0].hold.clone().expect("it was let through");
+    hold.begin(&TaskId::from("t-1"));
+    let mut settled = 0;
+    for _ in 0..10 {
+        settled += u64::from(run(&worker, on_behalf_of("planner", &*hold)).is_ok()) * 100;
+    }
+    assert!(settled <= 250, "{settled}");
+    assert_eq!(reason(&run(&worker, on_behalf_of("planner", &*hold))).as_deref(), Some("BUDGET_EXCEEDED"));
+    assert!(run(&worker, call("bob")).is_ok(), "another root has its own");
+}
+
+#[test]
+fn a_repeated_call_is_not_paid_for_again() {
+    let world = Arc::new(World::default());
+    let plane = plane(&Setup { tasks_per_minute: Some(0), ..Setup::default() }, &world);
+    let pipeline = pipeline(&plane, "worker", Arc::new(Worker::default()));
+    let mut repeated = call("alice");
+    repeated.context.idempotency_key = Some("known".to_owned());
+    assert!(run(&pipeline, repeated).is_ok());
+    let mut other = call("alice");
+    other.context.idempotency_key = Some("new".to_owned());
+    assert_eq!(reason(&run(&pipeline, other)).as_deref(), Some("BUDGET_EXCEEDED"));
+}
+
+#[test]
+fn a_gate_that_observes_lets_pass_what_it_would_refuse() {
+    let world = Arc::new(World::default());
+    let setup = Setup { tasks_per_minute: Some(0), observed: &["budget"], ..Setup::default() };
+    let pipeline = pipeline(&plane(&setup, &world), "worker", Arc::new(Worker::default()));
+    let explanation = pipeline.explain(call("alice"), Millis(0));
+    assert!(explanation.denied().is_none());
+    assert!(explanation.to_string().contains("would refuse: BUDGET_EXCEEDED"), "{explanation}");
+    assert!(run(&pipeline, call("alice")).is_ok());
+}
+
+prop_compose! {
+    fn setups()(
+        tasks_per_minute in proptest::option::of(0u64..4),
+        usd_per_minute in proptest::option::of(0u64..500),
+        root in proptest::option::of(0u64..300),
+        max_call_depth in 0u16..3,
+        price in proptest::option::of(0u64..200),
+        skills in proptest::option::of(proptest::collection::vec(prop_oneof!["read", "write"], 0..2)),
+        max_micro_usd in proptest::option::of(0u64..200),
+        max_concurrency in proptest::option::of(0u32..2),
+        observed in prop_oneof![Just(&[][..]), Just(&["budget"][..]), Just(&["policy", "lineage"][..])],
+    ) -> Setup {
+        let allowed_skills = skills.map(|skills| skills.iter().map(|skill| skill.as_str().into()).collect());
+        let policy = PolicyLimits { allowed_skills, max_micro_usd, max_concurrency, ..PolicyLimits::default() };
+        let root_cap = Cap { micro_usd: root, ..Cap::default() };
+        let max_call_depth = Some(max_call_depth);
+        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed }
+    }
+}
+
+proptest! {
+    /// Whatever is configured and whatever has been spent, `explain` says what the gates then do.
+    #[test]
+    fn explain_foretells_the_verdict(
+        setup in setups(),
+        calls in proptest::collection::vec((0usize..2, proptest::option::of(prop_oneof!["read", "write", "fly"]),
+            proptest::option::of(0u64..300), any::<bool>()), 1..12),
+    ) {
+        let world = Arc::new(World::default());
+        let plane = plane(&setup, &world);
+        let keeper = Arc::new(Worker { works_on: true, ..Worker::default() });
+        let keeping = pipeline(&plane, "keeper", keeper.clone());
+        let answering = pipeline(&plane, "worker", Arc::new(Worker::default()));
+        for (caller, skill, ceiling, delegates) in calls {
+            let parent = keeper.calls.lock().first().and_then(|context| context.hold.clone());
+            let mut next = match parent.filter(|_| delegates) {
+                Some(parent) => on_behalf_of("keeper", &*parent),
+                None => call(["alice", "bob"][caller]),
+            };
+            next.context.skill = skill.map(|skill| skill.as_str().into());
+            next.context.ceiling_micro_usd = ceiling;
+            let pipeline = if delegates { &answering } else { &keeping };
+            let foretold = pipeline.explain(next.clone(), plane.hands.now());
+            let foretold = foretold.denied().map(|denied| denied.reason.to_string());
+            let known = keeper.calls.lock().len();
+            let outcome = run(pipeline, next);
+            // What the agent itself says is not a verdict of the gates.
+            let said = reason(&outcome);
+            let was_dispatched = outcome.is_ok() || keeper.calls.lock().len() > known;
+            prop_assert_eq!(was_dispatched, said.is_none());
+            prop_assert_eq!(foretold, said);
+            world.now.fetch_add(7, Ordering::Relaxed);
+        }
+    }
+}

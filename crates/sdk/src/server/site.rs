@@ -1,0 +1,422 @@
+//! From a request to a response: which agent, which binding, who is calling.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chancery_protocol::jsonrpc::RequestId;
+use chancery_protocol::{
+    Call, CallContext, Caller, DynEndpoint, Error, ErrorCode, NoRoute, Operation, Reply, Request, Version,
+};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::body::{self, Body, Unread};
+use super::card::is_card;
+use super::guard::{Guard, Visit};
+use super::hygiene;
+use super::limits::ServerLimits;
+use super::shown::Shown;
+use super::versions::Versions;
+use crate::binding::{grpc, head, jsonrpc, rest};
+use crate::dialect::{Dialect, v0_1, v0_3};
+use crate::push::Deliverer;
+use crate::relay::RelayEndpoint;
+use crate::runtime::{Runtime, contained};
+
+/// Decides who is calling, from the head of a request.
+pub(super) type Authenticate = Arc<dyn Fn(&Parts) -> Result<Caller, Error> + Send + Sync>;
+
+pub(crate) struct Site {
+    /// The longest path first.
+    pub(crate) mounts: Vec<Mount>,
+    pub(super) authenticate: Option<Authenticate>,
+    pub(super) guard: Option<Arc<dyn Guard>>,
+    pub(crate) limits: ServerLimits,
+    pub(crate) versions: Versions,
+    /// How HTTP+JSON and gRPC of v0.3 are written; if nobody has said it, by what the caller does.
+    pub(crate) old_form: Option<v0_3::Form>,
+    pub(crate) streams: StreamSlots,
+    /// Cancelled when the site is about to go.
+    pub(crate) stopping: CancellationToken,
+    pub(crate) serves_grpc: bool,
+    /// Whether tools of gRPC may ask what is served.
+    pub(crate) reflects: bool,
+    /// Posts notifications, if any agent has them; stops with the site.
+    pub(crate) deliverer: Option<Deliverer>,
+}
+
+/// An agent at a path.
+pub(crate) struct Mount {
+    pub(crate) path: String,
+    pub(crate) name: Arc<str>,
+    pub(crate) tenant_is_realm: bool,
+    pub(crate) served: Served,
+    /// What stands in front of it.
+    pub(crate) guarded: Option<Arc<dyn DynEndpoint>>,
+    pub(crate) shown: Arc<Shown>,
+    /// Where JSON-RPC is posted to, below the path; without a trailing slash.
+    pub(crate) jsonrpc_paths: Vec<String>,
+}
+
+/// Who answers the calls to an agent.
+pub(crate) enum Served {
+    Agent(Runtime),
+    Relay(RelayEndpoint),
+}
+
+/// Bounds how many streams are open at a time.
+#[derive(Debug)]
+pub(crate) struct StreamSlots {
+    slots: Arc<Semaphore>,
+    keep_alive: Duration,
+}
+
+/// The place of one stream, free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct StreamSlot {
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    pub(crate) keep_alive: Duration,
+}
+
+// === impl Site ===
+
+impl Site {
+    /// Counts the request before anything is made of it, and says in the answer what is left.
+    pub(super) async fn respond_guarded<B>(
+        &self,
+        guard: &dyn Guard,
+        source: Option<IpAddr>,
+        mut head: Parts,
+        body: B,
+    ) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
+        let visit = match Visit::begin(guard, source, &mut head.extensions) {
+            Ok(visit) => visit,
+            Err(error) => return self.refuse_unread(&head, &error),
+        };
+        let mut response = self.respond(head, body).await;
+        visit.end(&mut response);
+        response
+    }
+
+    /// Refuses a request of which only the head is known, in the binding that it looks like.
+    fn refuse_unread(&self, head: &Parts, error: &Error) -> Response<Body> {
+        if grpc::is_grpc(head) {
+            return grpc::fail(Version::V1_0, error);
+        }
+        match self.find(head.uri.path()) {
+            Some((mount, path)) if head.method == Method::POST && mount.takes_jsonrpc(path) => {
+                jsonrpc::fail(Dialect::V1_0, &RequestId::NULL, error)
+            }
+            _ => rest::fail(rest::wants_a2a_json(head), error),
+        }
+    }
+
+    pub(super) async fn respond<B>(&self, head: Parts, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
+        if let Some(problem) = hygiene::problem(&head) {
+            // Not as JSON-RPC answers, which is with success: whoever relays this must not take it for one.
+            let error = Error::with_message(ErrorCode::InvalidRequest, problem);
+            return match grpc::is_grpc(&head) {
+                true => grpc::fail(Version::V1_0, &error),
+                false => rest::fail(false, &error),
+            };
+        }
+        if grpc::is_grpc(&head) {
+            return self.grpc(&head, body).await;
+        }
+        let Some((mount, path)) = self.find(head.uri.path()) else {
+            return rest::no_route(rest::wants_a2a_json(&head), NoRoute::Path);
+        };
+        if is_card(path) && (head.method == Method::GET || head.method == Method::HEAD) {
+            return mount.shown.now().respond(&head);
+        }
+        if head.method == Method::POST && mount.takes_jsonrpc(path) {
+            self.jsonrpc(mount, &head, body).await
+        } else if let Some(below) = v0_3::rest::below(&head, path) {
+            Box::pin(self.old_rest(mount, &head, below, body)).await
+        } else {
+            self.rest(mount, &head, path, body).await
+        }
+    }
+
+    /// The agent that a path belongs to, and the path below it.
+    fn find<'a>(&self, path: &'a str) -> Option<(&Mount, &'a str)> {
+        self.mounts.iter().find_map(|mount| {
+            let below = path.strip_prefix(mount.path.as_str())?;
+            (below.is_empty() || below.starts_with('/')).then_some((mount, below))
+        })
+    }
+
+    async fn jsonrpc<B>(&self, mount: &Mount, head: &Parts, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+    {
+        let principal = match self.authenticate(head) {
+            Ok(principal) => principal,
+            Err(error) => return jsonrpc::fail(Dialect::V1_0, &RequestId::NULL, &error),
+        };
+        let body = match body::read(body, &self.limits).await {
+            Ok(body) => body,
+            Err(unread) => {
+                let status = unread.status();
+                return jsonrpc::fail_with(status, Dialect::V1_0, &RequestId::NULL, &unread.into());
+            }
+        };
+        let jsonrpc::Decoded { id, dialect, wants_card, call } = jsonrpc::decode(head, &body);
+        drop(body);
+        let dialect = dialect.map(|dialect| self.served(dialect, &call));
+        let looks = dialect.map(Dialect::version);
+        let context = head::context(head, principal, &mount.name, &self.versions, looks);
+        let dialect = dialect.unwrap_or(Dialect::V1_0);
+        // Which version is spoken comes before whether the request is a good one.
+        let (context, request) = match context.and_then(|context| Ok((context, call?))) {
+            Ok(both) => both,
+            Err(error) => return jsonrpc::fail(dialect, &id, &error),
+        };
+        if wants_card {
+            return jsonrpc::succeed(dialect, &id, |out| mount.shown.now().write_old(out));
+        }
+        let (dialect, context) = self.settled(mount, dialect, &request, context).await;
+        let (extensions, operation) = (context.extensions.clone(), request.operation());
+        let reply = self.call(mount, dialect, request, context, None).await;
+        let mut response = jsonrpc::respond(dialect, id, operation, reply);
+        mount.echo_extensions(&mut response, dialect, &extensions);
+        response
+    }
+
+    async fn rest<B>(&self, mount: &Mount, head: &Parts, path: &str, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+    {
+        let a2a_json = rest::wants_a2a_json(head);
+        let target = match rest::find(&head.method, path) {
+            Ok(target) => target,
+            Err(why) => return rest::no_route(a2a_json, mount.other_verbs(path, why)),
+        };
+        let principal = match self.authenticate(head) {
+            Ok(principal) => principal,
+            Err(error) => return rest::fail(a2a_json, &error),
+        };
+        let looks = Some(Version::V1_0);
+        let context = match head::context(head, principal, &mount.name, &self.versions, looks) {
+            Ok(context) => context,
+            Err(error) => return rest::fail(a2a_json, &error),
+        };
+        let body = match body::read(body, &self.limits).await {
+            Ok(body) => body,
+            Err(unread) => return rest::fail_with(unread.status(), a2a_json, &unread.into()),
+        };
+        let extensions = context.extensions.clone();
+        let reply = match rest::decode(&target.route, head, &body) {
+            Ok(request) => self.call(mount, Dialect::V1_0, request, context, target.tenant.as_deref()).await,
+            Err(error) => Err(error),
+        };
+        let mut response = rest::respond(a2a_json, reply);
+        mount.echo_extensions(&mut response, Dialect::V1_0, &extensions);
+        response
+    }
+
+    /// Where two versions have the same method and only the older one is served, it is that one.
+    fn served(&self, dialect: Dialect, call: &Result<Request, Error>) -> Dialect {
+        let is_older = call.as_ref().is_ok_and(|request| dialect.may_be_v0_1(request))
+            && self.versions.serves(Version::V0_1)
+            && !self.versions.serves(Version::V0_3);
+        if is_older { Dialect::V0_1 } else { dialect }
+    }
+
+    /// Where two versions have the same method and both are served, it is the one in which the task was begun.
+    async fn settled(
+        &self,
+        mount: &Mount,
+        dialect: Dialect,
+        request: &Request,
+        mut context: CallContext,
+    ) -> (Dialect, CallContext) {
+        if !dialect.may_be_v0_1(request) || !self.versions.serves(Version::V0_1) {
+            return (dialect, context);
+        }
+        let is_older = match &mount.served {
+            Served::Agent(runtime) => Box::pin(v0_1::is_of_this(runtime, request, &context)).await,
+            Served::Relay(relay) => Box::pin(v0_1::is_of_this(relay, request, &context)).await,
+        };
+        if !is_older {
+            return (dialect, context);
+        }
+        context.version = Version::V0_1;
+        (Dialect::V0_1, context)
+    }
+
+    /// HTTP+JSON of v0.3.
+    async fn old_rest<B>(&self, mount: &Mount, head: &Parts, below: &str, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+    {
+        use v0_3::rest;
+        let route = match rest::find(&head.method, below) {
+            Ok(route) => route,
+            Err(why) => return rest::no_route(why),
+        };
+        let looks = Some(Version::V0_3);
+        let context = self
+            .authenticate(head)
+            .and_then(|principal| head::context(head, principal, &mount.name, &self.versions, looks));
+        let context = match context {
+            Ok(context) => context,
+            Err(error) => return rest::fail(&error),
+        };
+        let body = match body::read(body, &self.limits).await {
+            Ok(body) => body,
+            Err(unread) => return rest::fail_with(unread.status(), &unread.into()),
+        };
+        let form = self.old_form.unwrap_or_else(|| v0_3::Form::for_caller(&head.headers, &body));
+        let dialect = Dialect::V0_3(form);
+        let extensions = context.extensions.clone();
+        let reply = match rest::decode(form, &route, head, &body) {
+            Ok(request) => self.call(mount, dialect, request, context, None).await,
+            Err(error) => Err(error),
+        };
+        let mut response = rest::respond(form, route.operation, reply);
+        mount.echo_extensions(&mut response, dialect, &extensions);
+        response
+    }
+
+    pub(super) fn authenticate(&self, head: &Parts) -> Result<Caller, Error> {
+        let caller = self.authenticated(head)?;
+        if let (Some(guard), Some(visit)) = (&self.guard, Visit::of(head)) {
+            visit.count(&**guard, &caller)?;
+        }
+        Ok(caller)
+    }
+
+    fn authenticated(&self, head: &Parts) -> Result<Caller, Error> {
+        match &self.authenticate {
+            Some(decide) => contained("authenticate", || decide(head)).flatten().inspect_err(|error| {
+                if error.code() == ErrorCode::Internal {
+                    tracing::error!(?error, "cannot tell who is calling");
+                }
+            }),
+            None => Ok(Caller::anonymous()),
+        }
+    }
+
+    pub(super) async fn call(
+        &self,
+        mount: &Mount,
+        dialect: Dialect,
+        mut request: Request,
+        mut context: CallContext,
+        path_tenant: Option<&str>,
+    ) -> Result<(Reply, StreamSlot), Error> {
+        let tenant = request.tenant_mut();
+        if let Some(named) = path_tenant {
+            if !tenant.is_empty() && tenant != named {
+                return Err(Error::invalid_field("tenant", "the path and the body disagree"));
+            }
+            named.clone_into(tenant);
+        }
+        mount.route_tenant(tenant, &mut context)?;
+        let operation = request.operation();
+        // Whoever is told to try again must not have been served already.
+        let slot = self.streams.reserve(operation)?;
+        let call = Call { request, context };
+        let reply = match (dialect, &mount.served, &mount.guarded) {
+            (Dialect::V1_0, _, Some(guarded)) => guarded.call(call).await,
+            (older, _, Some(guarded)) => Box::pin(older.answer(&**guarded, call)).await,
+            (Dialect::V1_0, Served::Agent(runtime), None) => runtime.call(call).await,
+            (Dialect::V1_0, Served::Relay(relay), None) => relay.call(call).await,
+            (older, Served::Agent(runtime), None) => Box::pin(older.answer(runtime, call)).await,
+            (older, Served::Relay(relay), None) => Box::pin(older.answer(relay, call)).await,
+        };
+        if let Err(error) = &reply
+            && error.code() == ErrorCode::Internal
+        {
+            tracing::error!(agent = &*mount.name, operation = operation.method(), ?error, "call failed");
+        }
+        reply.map(|reply| (reply, slot))
+    }
+}
+
+// === impl Mount ===
+
+impl Mount {
+    /// Says which of the extensions that were asked for are known here.
+    pub(super) fn echo_extensions(&self, response: &mut Response<Body>, dialect: Dialect, asked: &[String]) {
+        if !asked.is_empty() {
+            head::echo_extensions(response, dialect, asked, &self.shown.now().extensions);
+        }
+    }
+
+    fn takes_jsonrpc(&self, path: &str) -> bool {
+        let bare = path.strip_suffix('/').unwrap_or(path);
+        self.jsonrpc_paths.iter().any(|known| known == bare)
+    }
+
+    /// Why no operation answers to a request line, given that the card and JSON-RPC have paths too.
+    fn other_verbs(&self, path: &str, why: NoRoute) -> NoRoute {
+        let own: &[Method] = match path {
+            path if is_card(path) => &[Method::GET, Method::HEAD],
+            path if self.takes_jsonrpc(path) => &[Method::POST],
+            _ => return why,
+        };
+        let mut verbs = own.to_vec();
+        if let NoRoute::Verb(others) = why {
+            verbs.extend(others);
+        }
+        NoRoute::Verb(verbs)
+    }
+
+    /// A tenant only routes, and this agent is where it has arrived: it must be the agent's own name. Where the
+    /// operator says so, it is a realm instead.
+    fn route_tenant(&self, tenant: &str, context: &mut CallContext) -> Result<(), Error> {
+        if tenant.is_empty() || tenant == &*self.name {
+            return Ok(());
+        }
+        if self.tenant_is_realm {
+            // No realm of the operator's has a NUL in it, so this is none of them, nor a tenant of one.
+            context.principal.realm = format!("{}\0{tenant}", context.principal.realm).into();
+            return Ok(());
+        }
+        Err(Error::invalid_field("tenant", "is not known here"))
+    }
+}
+
+// === impl StreamSlots ===
+
+impl StreamSlots {
+    pub(crate) fn new(limits: &ServerLimits) -> Self {
+        Self { slots: Arc::new(Semaphore::new(limits.streams)), keep_alive: limits.keep_alive }
+    }
+
+    /// A place for what the operation answers with, if that is a stream.
+    pub(super) fn reserve(&self, operation: Operation) -> Result<StreamSlot, Error> {
+        let mut permit = None;
+        if operation.is_streaming() {
+            permit = Some(self.slots.clone().try_acquire_owned().map_err(|_| {
+                Error::with_message(ErrorCode::Unavailable, "Too many streams are open; try again later")
+                    .retry_after(Duration::from_secs(1))
+            })?);
+        }
+        Ok(StreamSlot { permit, keep_alive: self.keep_alive })
+    }
+}
+
+// === impl Unread ===
+
+impl Unread {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Cut => StatusCode::BAD_REQUEST,
+        }
+    }
+}
