@@ -10,12 +10,6 @@ mod rehearsal;
 
 use std::process::ExitCode;
 
-use mimalloc::MiMalloc;
-
-/// A server allocates on every thread all the time, and frees elsewhere; the one of glibc makes that dear.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
 #[tokio::main]
 async fn main() -> ExitCode {
     cli::run().await

@@ -12,14 +12,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use chancery_sdk::store::{Retention, Store, StoreLimits};
 use chancery_sdk::{Agent, AgentSpec, Failure, Outcome, Server, Turn};
-use mimalloc::MiMalloc;
 
 const USAGE: &str =
     "usage: bench-chancery --listen ADDRESS [--store URL] [--unbounded] [--compact] | --fill N --store URL";
-
-/// As in the binary `chancery`.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 struct Echo;
 
