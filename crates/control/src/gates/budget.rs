@@ -112,7 +112,7 @@ fn accounts(passage: &mut Passage) -> Accounts {
     let of_call = if above.is_some() { ceiling } else { None };
     let call = plane.ledger.hop(passage.hop, lowered(plane.settings.call_cap, of_call));
     passage.given.root.clone_from(&root);
-    let shared = [Scope::Global, Scope::Realm(payee.realm.clone()), Scope::Agent(passage.agent.name.clone())];
+    let shared = [Scope::Global, Scope::Realm(payee.realm), Scope::Agent(passage.agent.name.clone())];
     let shared = shared.iter().filter_map(|scope| plane.ledger.account(scope, now));
     shared.chain(caller).chain(root).chain(call).collect()
 }

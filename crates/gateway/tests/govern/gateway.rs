@@ -1,0 +1,91 @@
+//! A gateway in a process of its own, with a folder of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// Killed when dropped.
+pub(crate) struct Gateway {
+    child: Child,
+    url: String,
+    folder: TempDir,
+    /// A key that was made before it was started.
+    pub(crate) key: Option<String>,
+}
+
+/// The command, in a folder.
+pub(crate) fn chancery(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chancery"));
+    command.current_dir(folder).env_clear();
+    command
+}
+
+impl Gateway {
+    /// With this configuration, on a free port.
+    pub(crate) fn start(config: &str) -> Self {
+        Self::in_folder(folder(config), None)
+    }
+
+    /// The same, with a key for somebody.
+    pub(crate) fn start_with_key(config: &str, caller: &str) -> Self {
+        let folder = folder(config);
+        let made =
+            chancery(folder.path()).args(["key", "create", "--caller", caller]).output().expect("it runs");
+        let key = String::from_utf8(made.stdout).expect("a key is text").trim().to_owned();
+        Self::in_folder(folder, Some(key))
+    }
+
+    fn in_folder(folder: TempDir, key: Option<String>) -> Self {
+        let (child, url) = serve(folder.path());
+        Self { child, url, folder, key }
+    }
+
+    pub(crate) fn agent(&self, name: &str) -> String {
+        format!("{}/agents/{name}", self.url)
+    }
+
+    /// As a crash would have it.
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.stop();
+        (self.child, self.url) = serve(self.folder.path());
+    }
+
+    /// Runs another command in the same folder.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        let ran = chancery(self.folder.path()).args(arguments).output().expect("it runs");
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).expect("it prints text")
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn folder(config: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("chancery.toml"), config).expect("it is written");
+    folder
+}
+
+fn serve(folder: &Path) -> (Child, String) {
+    let mut child = chancery(folder)
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the gateway starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("it says something");
+    let url = line.trim().strip_prefix("Chancery at ").expect("it says where it is").to_owned();
+    (child, url)
+}
