@@ -212,9 +212,9 @@ impl Account {
     /// Takes it whether there is room or not.
     pub(super) fn force(&self, asked: [u64; METRICS], now: Millis) {
         self.turn(now);
-        for metric in 0..METRICS {
-            if self.limited[metric] && asked[metric] > 0 {
-                self.used[metric].fetch_add(asked[metric], SeqCst);
+        for (metric, asked) in asked.into_iter().enumerate() {
+            if self.limited[metric] && asked > 0 {
+                self.used[metric].fetch_add(asked, SeqCst);
             }
         }
     }
@@ -225,9 +225,9 @@ impl Account {
     }
 
     fn give_back_first(&self, metrics: usize, taken: [u64; METRICS]) {
-        for metric in 0..metrics {
-            if self.limited[metric] && taken[metric] > 0 {
-                self.used[metric].fetch_sub(taken[metric], SeqCst);
+        for (metric, taken) in taken.into_iter().enumerate().take(metrics) {
+            if self.limited[metric] && taken > 0 {
+                self.used[metric].fetch_sub(taken, SeqCst);
             }
         }
     }

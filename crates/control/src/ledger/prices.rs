@@ -50,8 +50,10 @@ pub struct PriceSettings {
 #[derive(Debug)]
 pub struct Prices {
     settings: PriceSettings,
-    tariffs: RwLock<HashMap<(Arc<str>, Option<Arc<str>>), Arc<Tariff>, RandomState>>,
+    tariffs: RwLock<HashMap<AgentAndSkill, Arc<Tariff>, RandomState>>,
 }
+
+type AgentAndSkill = (Arc<str>, Option<Arc<str>>);
 
 /// What calls of one agent, for one skill, cost: the price that is declared, and what was seen.
 #[derive(Debug, Default)]

@@ -92,7 +92,7 @@ impl Shortfall {
     pub(super) fn severity(&self) -> impl Ord + use<> {
         let how_long = match self.frees {
             Frees::WhenSettled => 0,
-            Frees::At(at) => at.0.min(u64::MAX - 1).max(1),
+            Frees::At(at) => at.0.clamp(1, u64::MAX - 1),
             Frees::Never => u64::MAX,
         };
         (how_long, self.asked.saturating_sub(self.remaining))
