@@ -63,6 +63,10 @@ pub struct Rates {
 /// How many buckets there are of each kind.
 const MOST: usize = 100_000;
 
+/// How often full ones are looked for, while there is no place. To look through all of them takes a while, and whoever
+/// has many addresses could have it done with each request.
+const SWEEP_EVERY_MICROS: u64 = 100_000;
+
 #[derive(Debug)]
 struct Buckets<K> {
     limit: RateLimit,
@@ -75,6 +79,8 @@ struct Table<K> {
     of: HashMap<K, u64, RandomState>,
     /// For all who came when there was no place.
     others: u64,
+    /// When full ones were last looked for.
+    swept: u64,
 }
 
 // === impl Rates ===
@@ -129,7 +135,7 @@ fn refusal(limit: RateLimit, wait: Duration, who: impl Fn() -> String) -> Denied
 impl<K: Clone + Eq + Hash> Buckets<K> {
     fn new(limit: RateLimit) -> Self {
         let limit = RateLimit { per_second: limit.per_second.max(1), burst: limit.burst.max(1) };
-        Self { limit, most: MOST, full_at: Mutex::new(Table { of: HashMap::default(), others: 0 }) }
+        Self { limit, most: MOST, full_at: Mutex::new(Table { of: HashMap::default(), others: 0, swept: 0 }) }
     }
 
     /// Takes one, or says how long to wait for one. Times are in microseconds, so that they divide well.
@@ -158,7 +164,9 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
 
 impl<K: Clone + Eq + Hash> Table<K> {
     fn bucket(&mut self, key: &K, most: usize, now: u64) -> &mut u64 {
-        if self.of.len() >= most && !self.of.contains_key(key) {
+        let no_place = self.of.len() >= most && !self.of.contains_key(key);
+        if no_place && now.abs_diff(self.swept) >= SWEEP_EVERY_MICROS {
+            self.swept = now;
             self.of.retain(|_, full_at| *full_at > now);
         }
         if self.of.len() >= most && !self.of.contains_key(key) {
@@ -225,6 +233,18 @@ mod tests {
         // Those that are full again make place.
         buckets.count(&4, Millis(2000)).unwrap();
         assert!(buckets.full_at.lock().of.contains_key(&4));
+    }
+
+    #[test]
+    fn a_crowd_does_not_have_the_table_looked_through_each_time() {
+        let buckets = Buckets { most: 1, ..buckets(1_000, 1) };
+        buckets.count(&1, Millis(1_000)).unwrap();
+        buckets.count(&2, Millis(1_000)).unwrap();
+        // The first is full again, but nobody looks so soon.
+        buckets.count(&3, Millis(1_050)).unwrap();
+        assert!(buckets.full_at.lock().of.contains_key(&1));
+        buckets.count(&3, Millis(1_100)).unwrap();
+        assert!(buckets.full_at.lock().of.contains_key(&3));
     }
 
     #[test]

@@ -225,7 +225,7 @@ impl Account {
     }
 
     fn give_back_first(&self, metrics: usize, taken: [u64; METRICS]) {
-        for (metric, taken) in taken.into_iter().take(metrics).enumerate() {
+        for (metric, taken) in taken.into_iter().enumerate().take(metrics) {
             if self.limited[metric] && taken > 0 {
                 self.used[metric].fetch_sub(taken, SeqCst);
             }

@@ -50,11 +50,10 @@ pub struct PriceSettings {
 #[derive(Debug)]
 pub struct Prices {
     settings: PriceSettings,
-    tariffs: RwLock<HashMap<Sold, Arc<Tariff>, RandomState>>,
+    tariffs: RwLock<HashMap<AgentAndSkill, Arc<Tariff>, RandomState>>,
 }
 
-/// An agent, and which of its skills.
-type Sold = (Arc<str>, Option<Arc<str>>);
+type AgentAndSkill = (Arc<str>, Option<Arc<str>>);
 
 /// What calls of one agent, for one skill, cost: the price that is declared, and what was seen.
 #[derive(Debug, Default)]

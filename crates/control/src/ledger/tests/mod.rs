@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod interleavings;
+mod pricing;
 mod properties;
 mod reference;
 mod waiting;

@@ -102,8 +102,8 @@ impl World {
         Self { ledger: Ledger::new(limits), reference, store: Vec::new(), calls: Vec::new(), now: NOON }
     }
 
-    fn take(&mut self, step: Step) {
-        match step {
+    fn take(&mut self, step: &Step) {
+        match *step {
             Step::Reserve { caller, agent, amount } => self.reserve(caller, agent, amount),
             Step::Extend { call, more } => self.extend(call, more),
             Step::GoOn { call, charged } => self.go_on(call, charged),
@@ -240,7 +240,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let mut world = World::new(limits.clone());
-        for step in steps {
+        for step in &steps {
             world.take(step);
             let now = world.now;
             compare(&world.ledger, &mut world.reference, now);
