@@ -140,16 +140,15 @@ impl Descent {
 impl Lineage {
     /// On whose behalf a call is made. Asked before anything is reserved, since it says who pays.
     pub fn attribute(&self, arrival: &Arrival<'_>, now: Millis) -> Result<Descent, Denied> {
-        let Some(token) = arrival.token else {
-            return match arrival.agent {
-                Some(agent) if self.rules.require_lineage => Err(required(agent)),
-                Some(agent) => Ok(self.without_token(arrival, agent)),
-                None => Ok(Descent::fresh(Basis::Fresh, arrival.trace)),
-            };
-        };
-        match self.tokens.verify(token, arrival.realm, now)? {
-            Proven::Own { root, hop } => self.by_own_token(arrival, root, hop),
-            Proven::Foreign(foreign) => self.by_foreign_token(arrival, foreign),
+        let proven = arrival.token.map(|token| self.tokens.verify(token, arrival.realm, now)).transpose()?;
+        match (proven, arrival.agent) {
+            (Some(Proven::Own { root, hop }), _) => self.by_own_token(arrival, root, hop),
+            (Some(Proven::Foreign(foreign)), _) => self.by_foreign_token(arrival, foreign),
+            (None | Some(Proven::Elsewhere), Some(agent)) if self.rules.require_lineage => {
+                Err(required(agent))
+            }
+            (None | Some(Proven::Elsewhere), Some(agent)) => Ok(self.without_token(arrival, agent)),
+            (None | Some(Proven::Elsewhere), None) => Ok(Descent::fresh(Basis::Fresh, arrival.trace)),
         }
     }
 

@@ -11,6 +11,8 @@ use crate::Millis;
 
 /// The `typ` of a lineage token.
 pub(super) const TOKEN_TYPE: &str = "lineage+jwt";
+/// What a gateway seals the tokens with that it will read itself.
+pub(super) const OWN_ALGORITHM: &str = "HS256";
 
 /// The fewest bytes that a secret may have: as many as the MAC has.
 pub const MIN_SECRET_BYTES: usize = 32;
@@ -152,7 +154,7 @@ impl MacKey {
             return Err(KeyError::TooShort(secret.len()));
         }
         let mac = Hmac::new_from_slice(secret).map_err(|_| KeyError::TooShort(secret.len()))?;
-        Ok(Self { key_id: key_id.to_owned(), head: head("HS256", key_id), mac })
+        Ok(Self { key_id: key_id.to_owned(), head: head(OWN_ALGORITHM, key_id), mac })
     }
 
     /// The first part of a token.

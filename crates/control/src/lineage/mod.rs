@@ -12,6 +12,7 @@
 //! | an agent | none, and none or several are open at it | is a root at the agent's own `unattributed` expense, one deeper than the deepest of those hops, with all agents before it in any of them on its way |
 //! | nobody in particular | of an open hop | hangs under that hop |
 //! | no agent of the fleet | of another gateway that is trusted | is a root at the caller's expense, as deep as that gateway says |
+//! | anybody | that another gateway has sealed for itself | is as without one |
 //! | anybody | any other | is refused |
 //!
 //! A call is looked at three times: [`Lineage::attribute`] says what it descends from (and so who pays, which the budget asks),

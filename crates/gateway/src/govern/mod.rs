@@ -25,6 +25,7 @@ use chancery_protocol::{BoxFuture, Call, Caller, Denied, DynEndpoint, Error, Rep
 use chancery_sdk::{Guard, Rate, Restored, Service};
 use chancery_store::Store;
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 
 use crate::config::{AgentKind, AgentSection, Config};
 use hands::{Helper, Worker};
@@ -62,7 +63,7 @@ impl Governor {
         let (helper, worker) = Helper::new(store.clone());
         let helper = Arc::new(helper);
         let past = Past::read(&store).await.context("cannot read what was let through before")?;
-        let keys = Keyring::try_new("lineage", &secret)?;
+        let keys = Keyring::try_new(&key_id(&secret), &secret)?;
         let (open, _) =
             Open::rebuild(chancery_control::lineage::DEFAULT_OPEN_CALLS, past.edges(), |_, caller| {
                 config.agent.iter().find(|agent| agent.name == caller).map(|agent| agent.name.as_str().into())
@@ -160,4 +161,9 @@ fn pool(config: &Config, agent: &AgentSection) -> anyhow::Result<Pool> {
     });
     let chosen = settings::pool(&config.routing, agent.selector.as_deref())?;
     Ok(Pool::try_new(agent.name.as_str(), peers, chosen)?)
+}
+
+/// A name for a key by which no other gateway calls its own.
+fn key_id(secret: &[u8]) -> String {
+    Sha256::digest(secret)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

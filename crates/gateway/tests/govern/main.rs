@@ -5,8 +5,8 @@ mod gateway;
 
 use std::time::Duration;
 
-use chancery_sdk::protocol::ProtocolBinding;
-use chancery_sdk::{Client, ClientError, ErrorCode, Message, Sent, Version};
+use chancery_sdk::protocol::{ProtocolBinding, SendMessageResponse, Version};
+use chancery_sdk::{Client, ClientError, ErrorCode, Message};
 use gateway::{Gateway, chancery};
 
 /// Every way to speak to an agent of a fleet. Over gRPC, v0.3 has no name for one.
@@ -33,7 +33,7 @@ async fn connect(url: &str, wire: &(Version, ProtocolBinding), key: Option<&str>
 /// Whether a gate has refused, in words that name it.
 fn refused(
     wire: &(Version, ProtocolBinding),
-    outcome: Result<Sent, ClientError>,
+    outcome: Result<SendMessageResponse, ClientError>,
     code: ErrorCode,
     gate: &str,
     reason: &str,
