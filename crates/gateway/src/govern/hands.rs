@@ -127,7 +127,7 @@ impl Job {
                 match stopped {
                     Ok(_) => tracing::info!(task.id = %task, agent = &*agent, why, "stopped task {task}"),
                     Err(error) => {
-                        tracing::warn!(task.id = %task, agent = &*agent, %error, "task {task} is not stopped")
+                        tracing::warn!(task.id = %task, agent = &*agent, %error, "task {task} is not stopped");
                     }
                 }
             }

@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream, GetTaskRequest, Hold,
+    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream, GetTaskRequest,
     ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
     PoolWatch, Principal, PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse,
     SubscribeToTaskRequest, TaskId, TaskPage, TaskPushNotificationConfig, TaskView,
@@ -279,7 +279,12 @@ impl RelayEndpoint {
 
     /// Takes over what a call of an earlier process holds for a task of this agent.
     #[cfg(feature = "server")]
-    pub(crate) fn restore_hold(&self, principal: &Principal, task: &TaskId, hold: &Arc<dyn Hold>) {
+    pub(crate) fn restore_hold(
+        &self,
+        principal: &Principal,
+        task: &TaskId,
+        hold: &Arc<dyn chancery_protocol::Hold>,
+    ) {
         self.core.tasks.holds.put(&self.core.tasks.scope(principal), task, hold, true);
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, EventStream,
-    GetExtendedAgentCardRequest, GetTaskRequest, Hold, ListTaskPushNotificationConfigsRequest,
+    GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse, ListTasksRequest, Message, Principal,
     PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId,
     TaskPage, TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
@@ -89,7 +89,12 @@ impl Runtime {
 
     /// Takes over what a call of an earlier process holds for a task of this agent.
     #[cfg(feature = "server")]
-    pub(crate) fn restore_hold(&self, principal: &Principal, task: &TaskId, hold: &Arc<dyn Hold>) {
+    pub(crate) fn restore_hold(
+        &self,
+        principal: &Principal,
+        task: &TaskId,
+        hold: &Arc<dyn chancery_protocol::Hold>,
+    ) {
         self.0.tasks.holds.put(&self.0.tasks.scope(principal), task, hold, true);
     }
 

@@ -95,7 +95,7 @@ impl Service {
     }
 
     /// Ends what an earlier process left unfinished, for every agent of the site, as [`Runtime::recover`] says, and
-    /// goes on with what is unfinished elsewhere, as [`RelayEndpoint::recover`] says. Gives the number of tasks that
+    /// goes on with what is unfinished elsewhere, as [`RelayEndpoint::recover`](crate::RelayEndpoint::recover) says. Gives the number of tasks that
     /// were ended. A [`Server`](super::Server) has done this by the time it listens.
     pub async fn recover(&self) -> Result<usize, Error> {
         let mut ended = 0;
