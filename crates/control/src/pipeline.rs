@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    BoxFuture, Call, Denied, DynEndpoint, Error, ErrorCode, PeerWatch, Principal, Reply, SendMessageResponse,
+    BoxFuture, Call, Denied, DeniedKind, DynEndpoint, Error, ErrorCode, PeerWatch, Principal, Reply,
+    SendMessageResponse,
 };
 
 use crate::Millis;
@@ -14,7 +15,7 @@ use crate::held::{Clock, Held, Leaving};
 use crate::lineage::{self, Allowance, DEEPEST, Departure, Lineage, Rules, Traceparent};
 use crate::permitted::{Executor, Permitted};
 use crate::plane::{Governed, Mode, Plane};
-use crate::routing::Watched;
+use crate::routing::{self, Watched};
 
 /// For how long a token is good for a call without a time limit. It ends with the call in any case.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -57,9 +58,12 @@ impl Pipeline {
         if !is_send(operation) || passage.given.repeats.is_some() {
             return self.executor.dispatch(Permitted::new(passage.call)).await;
         }
-        let (permitted, held, goes_elsewhere) = self.leave(passage)?;
-        let executor =
-            if goes_elsewhere { self.local.as_ref().unwrap_or(&self.executor) } else { &self.executor };
+        let (permitted, held, stays_here) = self.leave(passage)?;
+        let executor = match (stays_here, &self.local) {
+            (false, _) => &self.executor,
+            (true, Some(local)) => local,
+            (true, None) => return Err(nobody_here(&self.agent.name).into()),
+        };
         let reply = executor.dispatch(permitted).await;
         if let Ok(Reply::Sent(SendMessageResponse::Message(_))) = &reply {
             held.answered();
@@ -114,7 +118,7 @@ impl Pipeline {
         let payer: Principal = above.as_ref().map_or_else(|| principal.clone(), |above| above.payer.clone());
         let route = given.route.as_ref().map(|route| &route.decision);
         let peer = route.and_then(|decision| decision.peer.clone());
-        let goes_elsewhere = route.is_some_and(|decision| decision.peer.is_none());
+        let stays_here = route.is_some_and(|decision| decision.peer.is_none());
         let reservation = given.reservation.as_ref();
         let left = reservation.map(|held| held.remaining(now));
         let departure = Departure {
@@ -145,7 +149,7 @@ impl Pipeline {
         call.context.traceparent = Some(trace.to_string());
         call.context.peer = peer;
         call.context.skill.clone_from(&given.skill);
-        let is_local = self.agent.is_local || goes_elsewhere;
+        let is_local = self.agent.is_local || stays_here;
         let ticket = given.route.as_mut().and_then(|route| route.ticket.take());
         let hands = plane.hands.clone();
         let clock: Clock = Box::new(move || hands.now());
@@ -154,7 +158,7 @@ impl Pipeline {
         let leaving = Leaving { open, principal, payer, token, now, is_local, watched };
         let held = Held::new(plane, leaving, given);
         call.context.hold = Some(held.clone());
-        Ok((Permitted::new(call), held, goes_elsewhere))
+        Ok((Permitted::new(call), held, stays_here))
     }
 
     /// What the gates would say to a call, one by one, without anything being taken or sent.
@@ -206,6 +210,14 @@ impl DynEndpoint for Pipeline {
 fn earliest(deadline: Option<Instant>, limit: Option<Duration>) -> Option<Instant> {
     let limit = limit.and_then(|limit| Instant::now().checked_add(limit + GRACE));
     deadline.into_iter().chain(limit).min()
+}
+
+/// A pool has nobody and would have this process answer, which has nobody either.
+fn nobody_here(agent: &str) -> Denied {
+    let mut denied = Denied::new(routing::GATE, DeniedKind::Unavailable, routing::NO_PEER_AVAILABLE);
+    denied.hint =
+        Some(format!("no member of `{agent}` can be reached, and nothing here answers in its place"));
+    denied
 }
 
 /// The rules of a gate that only observes: there is an end to everything, but nothing before it.

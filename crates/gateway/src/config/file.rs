@@ -200,7 +200,8 @@ pub(crate) struct BudgetLevel {
     pub(crate) max_tasks_per_day: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_tasks_per_month: Option<u64>,
-    /// What is done about a call that is too much now and may not be later.
+    /// What is done about a call that is too much now and may not be later. There is one line to wait in: if any level says
+    /// `queue`, calls wait for room at every level, in the longest line and for the longest time that any level says.
     pub(crate) overflow: Overflow,
 }
 

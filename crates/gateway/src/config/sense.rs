@@ -15,9 +15,9 @@ use crate::demo;
 pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
     let mut sense = Sense { node, problems: Vec::new() };
     sense.agents(&config.agent);
-    sense.selector(&["routing", "default_selector"], &config.routing.default_selector, &[]);
+    sense.selector(&["routing", "default_selector"], &config.routing.default_selector);
     if let Some(fallback) = &config.routing.fallback {
-        sense.selector(&["routing", "fallback"], fallback, &["local"]);
+        sense.selector(&["routing", "fallback"], fallback);
     }
     sense.allow_list(&config.identity.allow);
     sense.policies(config);
@@ -52,9 +52,9 @@ impl Sense<'_> {
         self.complain(path, format!("there is no {what} `{typed}`")).hint = Some(hint);
     }
 
-    fn selector(&mut self, path: &[&str], name: &str, besides: &[&str]) {
+    fn selector(&mut self, path: &[&str], name: &str) {
         let selectors = Selectors::default();
-        let known: Vec<_> = selectors.names().chain(besides.iter().copied()).collect();
+        let known: Vec<_> = selectors.names().collect();
         self.one_of(path, name, "selector", &known);
     }
 
@@ -73,7 +73,10 @@ impl Sense<'_> {
                 self.complain(&at("name"), format!("there are two agents `{}`", agent.name));
             }
             if let Some(selector) = &agent.selector {
-                self.selector(&at("selector"), selector, &[]);
+                self.selector(&at("selector"), selector);
+                if agent.members.is_empty() {
+                    self.complain(&at("selector"), "only a pool has members to choose from; add `members`");
+                }
             }
             self.kind(agent, &at);
         }

@@ -89,7 +89,7 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place() {
 #[test]
 fn names_that_nobody_knows_are_told_with_the_nearest() {
     let told = complaints(
-        "[routing]\ndefault_selector = \"cheapest\"\nfallback = \"locale\"\n[policy.x]\noperations = [\"SendMesage\"]\nagents = [\"echo\"]\n[identity]\nallow = [\"team-a\"]\n",
+        "[routing]\ndefault_selector = \"cheapest\"\nfallback = \"lowest_latancy\"\n[policy.x]\noperations = [\"SendMesage\"]\nagents = [\"echo\"]\n[identity]\nallow = [\"team-a\"]\n",
     );
     assert_eq!(told.len(), 5, "{told:?}");
     assert!(
@@ -97,7 +97,7 @@ fn names_that_nobody_knows_are_told_with_the_nearest() {
         "{}",
         told[0]
     );
-    assert!(told[1].contains("did you mean `local`?"), "{}", told[1]);
+    assert!(told[1].contains("did you mean `lowest_latency`?"), "{}", told[1]);
     assert!(told[2].contains("write `caller:NAME`"), "{}", told[2]);
     assert!(told.iter().any(|text| text.contains("did you mean `SendMessage`?")), "{told:?}");
 }

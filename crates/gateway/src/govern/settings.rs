@@ -11,7 +11,7 @@ use chancery_control::lineage::Rules;
 use chancery_control::policy::{Callers, Limits as PolicyLimits, Mode as PolicyMode, Policy, Rule};
 use chancery_control::rate::{RateLimit, Rates};
 use chancery_control::routing::{
-    BreakerSettings, Fallback, PoolSettings, SelectorSettings, Selectors, UnknownSelector,
+    BreakerSettings, PoolSettings, SelectorSettings, Selectors, UnknownSelector,
 };
 use chancery_control::{Mode, PlaneSettings};
 use chancery_protocol::{Amount, OPERATIONS, Operation};
@@ -21,9 +21,6 @@ use crate::config::{
     PriceSection, RateLimit as ConfigRate, RateSection, RecursionSection, RoutingSection, TaskCap,
     UnknownCost, Usd,
 };
-
-/// What `routing.fallback` says where no other member but this process is to answer.
-const LOCAL: &str = "local";
 
 /// What may be spent.
 pub(super) fn limits(budget: &BudgetSection) -> Limits {
@@ -44,7 +41,9 @@ pub(super) fn limits(budget: &BudgetSection) -> Limits {
 /// Calls wait in one line, so it is as long as the longest that any level asks for.
 fn overflow(budget: &BudgetSection) -> Overflow {
     let named = budget.realms.values().chain(budget.callers.values()).chain(budget.agents.values());
-    let levels = [&budget.global, &budget.realm, &budget.caller, &budget.agent].into_iter().chain(named);
+    let levels = [&budget.global, &budget.realm, &budget.caller, &budget.agent, &budget.unattributed]
+        .into_iter()
+        .chain(named);
     let queues = levels.filter_map(|level| match level.overflow {
         ConfigOverflow::Shed => None,
         ConfigOverflow::Queue(queue) => Some((queue.max_depth, Duration::from_millis(queue.max_wait_ms))),
@@ -187,17 +186,13 @@ pub(super) fn pool(
         seed: routing.seed,
     };
     let name = selector.unwrap_or(&routing.default_selector);
-    let (names, fallback) = match routing.fallback.as_deref() {
-        None => (vec![name], Fallback::Refuse),
-        Some(LOCAL) => (vec![name], Fallback::Local),
-        Some(second) => (vec![name, second], Fallback::Refuse),
-    };
+    let names: Vec<_> = std::iter::once(name).chain(routing.fallback.as_deref()).collect();
     let selector = selectors.chain(&names, &settings)?;
     let breaker = BreakerSettings {
         failures: routing.breaker_failures,
         cooldown: Duration::from_millis(routing.breaker_cooldown_ms),
     };
-    Ok(PoolSettings { selector, fallback, breaker, ..PoolSettings::default() })
+    Ok(PoolSettings { selector, breaker, ..PoolSettings::default() })
 }
 
 /// How often anybody may ask anything.
