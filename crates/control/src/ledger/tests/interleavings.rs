@@ -1,6 +1,9 @@
 //! The invariant, at every interleaving that a model checker finds: all of them where that ends, else thousands.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use shuttle::scheduler::{DfsScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner, thread};
@@ -165,58 +168,74 @@ fn nothing_passes_the_limit_of_a_day_while_it_begins() {
     explore(RandomScheduler::new(4_000), || {
         let midnight = NOON + seconds(12 * 3_600);
         let account = [account(Caps { per_day: cap(10), ..Caps::default() })];
+        let let_in = Arc::new(Mutex::new(0));
         let work = |ms: u64| {
-            let account = account.clone();
+            let (account, let_in) = (account.clone(), let_in.clone());
             let work = move || {
                 let now = Millis(midnight.0 + ms);
                 if let Ok(call) = reserve(&account, usd(6), now) {
                     call.settle(usd(6), now);
+                    *let_in.lock().unwrap() += 1;
                 }
             };
             Box::new(work) as Box<dyn FnOnce() + Send>
         };
         at_once(vec![work(0), work(0), work(1)]);
+        assert_eq!(*let_in.lock().unwrap(), 1);
         let standing = account[0].standings(midnight)[0];
         assert_eq!((standing.charged, standing.held), (6, 0));
     });
 }
 
-#[test]
-fn who_waits_is_let_in_whenever_there_is_room() {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+/// Takes from all calls together, is refused by its own limit, and gives back.
+fn is_refused(ledger: &Ledger) {
+    let scope = Scope::Realm(Arc::from("tight"));
+    let own = ledger.account_with(&scope, &per_minute(1), NOON).unwrap();
+    let accounts = [ledger.account(&Scope::Global, NOON).unwrap(), own];
+    assert!(reserve(accounts, usd(5), NOON).is_err());
+}
 
+fn is_let_in(ticket: Ticket) -> bool {
+    let mut ticket = pin!(ticket);
+    let polled = ticket.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    matches!(polled, Poll::Ready(Ok(_)))
+}
+
+fn one_who_waits() -> (Arc<Ledger>, Reservation) {
+    let overflow = Overflow::Queue { max_depth: 4, max_wait: seconds(30) };
+    let ledger = Arc::new(super::ledger(10, 100, overflow));
+    let held = reserve(super::accounts(&ledger, "ann"), usd(10), NOON).unwrap();
+    (ledger, held)
+}
+
+fn bob(ledger: &Ledger) -> Admission {
+    ledger.admit(&Arc::from("bob"), super::accounts(ledger, "bob"), usd(10), None, NOON).unwrap()
+}
+
+#[test]
+fn who_begins_to_wait_while_room_is_made_is_let_in() {
     explore(RandomScheduler::new(800), || {
-        let overflow = Overflow::Queue { max_depth: 4, max_wait: seconds(30) };
-        let ledger = Arc::new(super::ledger(10, 100, overflow));
-        let held = reserve(super::accounts(&ledger, "ann"), usd(10), NOON).unwrap();
-        let admitted = Arc::new(Mutex::new(None));
-        let (waits, asks_too_much) = (ledger.clone(), ledger.clone());
-        let result = admitted.clone();
-        at_once(vec![
-            Box::new(move || drop(held)),
-            Box::new(move || {
-                let accounts = super::accounts(&waits, "bob");
-                let admission = waits.admit(&Arc::from("bob"), accounts, usd(10), None, NOON);
-                *result.lock().unwrap() = Some(admission.unwrap());
-            }),
-            // Takes from all calls together, is refused by its own limit, and gives back.
-            Box::new(move || {
-                let scope = Scope::Realm(Arc::from("tight"));
-                let own = asks_too_much.account_with(&scope, &per_minute(1), NOON).unwrap();
-                let accounts = [asks_too_much.account(&Scope::Global, NOON).unwrap(), own];
-                assert!(reserve(accounts, usd(5), NOON).is_err());
-            }),
-        ]);
-        match admitted.lock().unwrap().take().unwrap() {
+        let (ledger, held) = one_who_waits();
+        let waits = ledger.clone();
+        let asks = thread::spawn(move || bob(&waits));
+        drop(held);
+        match asks.join().unwrap() {
             Admission::Reserved(call) => assert_eq!(call.amount(), usd(10)),
-            Admission::Waiting(ticket) => {
-                let mut ticket = pin!(ticket);
-                let polled = ticket.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-                assert!(matches!(polled, Poll::Ready(Ok(_))), "left waiting beside an empty account");
-            }
+            Admission::Waiting(ticket) => assert!(is_let_in(ticket), "left waiting beside an empty account"),
         }
         assert_eq!(ledger.waiting(), 0);
+    });
+}
+
+#[test]
+fn who_waits_is_let_in_though_another_was_in_the_way_for_a_moment() {
+    explore(RandomScheduler::new(3_000), || {
+        let (ledger, held) = one_who_waits();
+        let Admission::Waiting(ticket) = bob(&ledger) else { panic!("there is no room") };
+        let other = ledger.clone();
+        let in_the_way = thread::spawn(move || is_refused(&other));
+        drop(held);
+        in_the_way.join().unwrap();
+        assert!(is_let_in(ticket), "left waiting beside an empty account");
     });
 }

@@ -53,6 +53,8 @@ struct World {
     store: Vec<Edge>,
     calls: Vec<Call>,
     now: Millis,
+    /// The clock may go back while it runs; a process does not start before what another has seen.
+    latest: Millis,
 }
 
 fn amount(most: u64) -> impl Strategy<Value = Amount> {
@@ -99,7 +101,8 @@ fn limits() -> impl Strategy<Value = Limits> {
 impl World {
     fn new(limits: Limits) -> Self {
         let reference = Reference::new(limits.clone());
-        Self { ledger: Ledger::new(limits), reference, store: Vec::new(), calls: Vec::new(), now: NOON }
+        let (store, calls) = (Vec::new(), Vec::new());
+        Self { ledger: Ledger::new(limits), reference, store, calls, now: NOON, latest: NOON }
     }
 
     fn take(&mut self, step: &Step) {
@@ -111,6 +114,7 @@ impl World {
             Step::Wait { ms } => self.now.0 += ms,
             Step::ClockGoesBack { ms } => self.now.0 -= ms,
             Step::Crash => {
+                self.now = self.latest;
                 let ledger = Ledger::new(self.ledger.limits().clone());
                 (self.calls, self.reference) = restart(&ledger, &self.store, self.now);
                 self.ledger = ledger;
@@ -243,7 +247,9 @@ proptest! {
         for step in &steps {
             world.take(step);
             let now = world.now;
+            world.latest = world.latest.max(now);
             compare(&world.ledger, &mut world.reference, now);
+            let now = world.latest;
             let next = Ledger::new(limits.clone());
             let (open, mut reference) = restart(&next, &world.store, now);
             compare(&next, &mut reference, now);
