@@ -93,7 +93,8 @@ fn names_that_nobody_knows_are_told_with_the_nearest() {
     );
     assert_eq!(told.len(), 5, "{told:?}");
     assert!(
-        told[0].contains("there is no selector `cheapest`; there are cheapest_under_latency"),
+        told[0]
+            .contains("there is no selector `cheapest`; there are capability_match, cheapest_under_latency"),
         "{}",
         told[0]
     );
