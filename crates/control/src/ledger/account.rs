@@ -157,6 +157,7 @@ impl Account {
     }
 
     /// Begins what new periods it is time for.
+    #[inline]
     pub(super) fn turn(&self, now: Millis) {
         for frame in &self.frames {
             frame.turn(now, &self.spent);
@@ -164,6 +165,7 @@ impl Account {
     }
 
     /// How far `used` may rise.
+    #[inline]
     fn ceilings(&self, now: Millis) -> [u64; METRICS] {
         let mut ceilings = [NO_CAP; METRICS];
         for frame in &self.frames {
@@ -179,6 +181,7 @@ impl Account {
     }
 
     /// Takes all of it or nothing.
+    #[inline]
     pub(super) fn take(&self, asked: [u64; METRICS], now: Millis) -> bool {
         self.turn(now);
         let ceilings = self.ceilings(now);
@@ -191,6 +194,7 @@ impl Account {
         true
     }
 
+    #[inline]
     fn take_one(&self, metric: usize, asked: u64, ceiling: u64) -> bool {
         let mut used = self.used[metric].load(SeqCst);
         loop {
@@ -233,6 +237,7 @@ impl Account {
     }
 
     /// Turns what was held into a charge. `used` comes first, so that it is never less than `spent`.
+    #[inline]
     pub(super) fn book(&self, held: [u64; METRICS], charged: [u64; METRICS], now: Millis) {
         self.turn(now);
         for metric in 0..METRICS {

@@ -48,6 +48,15 @@ impl Window {
         }
     }
 
+    /// How many whole periods there were until then. Divides by constants, which is multiplying.
+    fn periods(self, until: u64) -> u64 {
+        match self {
+            Self::Minute => until / 1_000,
+            Self::Hour => until / 60_000,
+            Self::Day | Self::Month | Self::Life => 0,
+        }
+    }
+
     /// When the period ends that is now.
     fn end_of_period(self, now: u64) -> u64 {
         const DAY: u64 = 86_400_000;
@@ -86,11 +95,13 @@ impl Frame {
     }
 
     /// Whether anything of this metric is limited here.
+    #[inline]
     pub(super) fn limits(&self, metric: usize) -> bool {
         self.caps[metric] != NO_CAP
     }
 
     /// The limit, with what was added to it for now.
+    #[inline]
     pub(super) fn cap(&self, metric: usize, now: Millis) -> u64 {
         let extra = self.extra[metric].load(SeqCst);
         if extra == 0 || now.0 >= self.extra_until.load(SeqCst) {
@@ -100,9 +111,18 @@ impl Frame {
     }
 
     /// Begins a new period if it is time. A clock that goes back begins none.
+    #[inline]
     pub(super) fn turn(&self, now: Millis, spent: &[AtomicU64; METRICS]) {
-        let now = now.0.min(LATEST);
-        let mut until = self.until.load(SeqCst);
+        let until = self.until.load(SeqCst);
+        if now.0 >= until {
+            self.begin_period(now.0.min(LATEST), until, spent);
+        }
+    }
+
+    /// Out of line: else the compiler works out when the month ends each time, in case it is needed.
+    #[cold]
+    #[inline(never)]
+    fn begin_period(&self, now: u64, mut until: u64, spent: &[AtomicU64; METRICS]) {
         while now >= until {
             // Read before the period begins. Whoever charges something in the new period has seen that it has begun, so
             // none of that is in here; what comes late from the old one counts as of the new one.
@@ -118,11 +138,8 @@ impl Frame {
     /// Only who has moved the end from there to here comes here. Until all is written, readers see starts from before,
     /// which are lower: they count too much, never too little.
     fn write_starts(&self, from: u64, to: u64, so_far: [u64; METRICS]) {
-        let periods = match self.window.rolls_by() {
-            Some(length) => (from / length).max((to / length).saturating_sub(KEPT + 1))..to / length,
-            None => 0..1,
-        };
-        for period in periods {
+        let end = self.window.periods(to).max(1);
+        for period in self.window.periods(from).max(end.saturating_sub(KEPT + 1))..end {
             for (start, so_far) in self.slot(period).iter().zip(so_far) {
                 // A reset may have been here meanwhile.
                 if start.load(SeqCst) < so_far {
@@ -133,10 +150,11 @@ impl Frame {
     }
 
     /// The count at the start of the window.
+    #[inline]
     pub(super) fn starts(&self) -> [u64; METRICS] {
         loop {
             let until = self.until.load(SeqCst);
-            let oldest = self.window.rolls_by().map_or(0, |length| until / length + SLOTS - (KEPT + 1));
+            let oldest = self.window.periods(until) + SLOTS - (KEPT + 1);
             let starts = self.slot(oldest).each_ref().map(|start| start.load(SeqCst));
             // A reader who was overtaken by a whole round would have read the start of a far later period.
             if self.until.load(SeqCst) == until {
@@ -151,7 +169,7 @@ impl Frame {
         let Some(length) = self.window.rolls_by() else {
             return (self.window != Window::Life && spent >= count).then_some(Millis(until));
         };
-        let current = (until / length).saturating_sub(1);
+        let current = self.window.periods(until).saturating_sub(1);
         let known = (current.saturating_sub(KEPT)..=current)
             .find(|period| self.slot(*period)[metric].load(SeqCst) >= count);
         let period = known.or_else(|| (spent >= count).then_some(current + 1))?;
@@ -182,9 +200,11 @@ impl Frame {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "less than the number of slots")]
+    /// Their number is a power of two.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are all that counts")]
+    #[inline]
     fn slot(&self, period: u64) -> &[AtomicU64; METRICS] {
-        &self.starts[(period % self.starts.len() as u64) as usize]
+        &self.starts[period as usize & (self.starts.len() - 1)]
     }
 }
 

@@ -77,6 +77,7 @@ pub(super) fn hold(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis
     Err(short)
 }
 
+#[inline]
 fn take_all(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Result<(), &Arc<Account>> {
     let Some(refused) = accounts.iter().position(|account| !account.take(asked, now)) else { return Ok(()) };
     for taken in &accounts[..refused] {
@@ -105,6 +106,7 @@ fn in_the_way(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> 
 }
 
 /// Lets in whom there is room for now.
+#[inline]
 fn wake(accounts: &[Arc<Account>], now: Option<Millis>) {
     if let Some(account) = accounts.first() {
         account.queue.advance(now);
