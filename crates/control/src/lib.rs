@@ -51,9 +51,3 @@ pub use pipeline::Pipeline;
 pub use plane::{Governed, Hands, Mode, Plane, PlaneSettings, Stop};
 pub use restore::RestoredCall;
 pub use time::Millis;
-
-/// The gates of the pipeline, in the order a call passes them.
-///
-/// Budget stands before routing, so that a spent budget never pays for a selection; policy stands after it,
-/// since it judges a concrete target.
-pub const GATES: [&str; 6] = ["identity", "idempotency", "budget", "lineage", "routing", "policy"];

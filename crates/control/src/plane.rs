@@ -131,6 +131,8 @@ impl Plane {
         settings: PlaneSettings,
         hands: Arc<dyn Hands>,
     ) -> Self {
+        // Budget stands before routing, so that a spent budget never pays for a choice; policy stands after it, since it
+        // judges a concrete target.
         let gates: Vec<Box<dyn Gate>> = vec![
             Box::new(IdentityGate),
             Box::new(IdempotencyGate),
