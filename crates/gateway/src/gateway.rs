@@ -9,6 +9,7 @@ use chancery_protocol::AgentCard;
 use chancery_sdk::{AgentSpec, Client, Relay, Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
+use crate::admin::{self, ContainedFile, Desk};
 use crate::config::{AgentKind, AgentSection, Config};
 use crate::demo;
 use crate::govern::{Foundations, Governor, pools};
@@ -44,6 +45,7 @@ impl Gateway {
         let name = public_name(&config);
         let secret = identities.lineage_secret();
         let resolver = identities.resolver();
+        let pools_known = pools.clone();
         let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
         let governor = Governor::new(&config, foundations).await?;
         server = identities.guard(server).guard(governor.clone());
@@ -56,6 +58,7 @@ impl Gateway {
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
         governor.serves(server.service().clone());
+        look_after(&config, &governor, &pools_known, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
         Ok(Self { server, store, names })
     }
@@ -82,6 +85,32 @@ impl Gateway {
         self.server.run().await;
         self.store.close();
     }
+}
+
+/// Has the gateway looked after; agents that were contained stay so.
+async fn look_after(
+    config: &Arc<Config>,
+    governor: &Governor,
+    pools: &HashMap<String, Arc<Pool>>,
+    store: &Arc<Store>,
+    server: &Server,
+) -> anyhow::Result<()> {
+    let data = &config.store.data;
+    let contained = ContainedFile::of(data);
+    for (agent, reason) in contained.read()? {
+        tracing::warn!(agent, reason, "agent `{agent}` is still contained: {reason}");
+        governor.plane().containment.contain(&agent, &reason);
+    }
+    let desk = Desk {
+        config: config.clone(),
+        plane: governor.plane().clone(),
+        pools: pools.clone(),
+        store: store.clone(),
+        service: server.service().clone(),
+        metrics: governor.metrics().clone(),
+        contained,
+    };
+    admin::open(&config.admin, data, desk).await
 }
 
 /// Opens the store that the configuration names.

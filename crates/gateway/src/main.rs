@@ -1,11 +1,14 @@
 //! The `chancery` binary: the command line, in a runtime.
 
+mod admin;
 mod cli;
 mod config;
 mod demo;
+mod files;
 mod gateway;
 mod govern;
 mod identity;
+mod metrics;
 mod rehearsal;
 
 use std::process::ExitCode;
