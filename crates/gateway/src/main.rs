@@ -6,6 +6,7 @@ mod demo;
 mod gateway;
 mod govern;
 mod identity;
+mod kinds;
 mod rehearsal;
 
 use std::process::ExitCode;
