@@ -5,22 +5,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use chancery_control::routing::Pool;
-use chancery_protocol::AgentCard;
-use chancery_sdk::{AgentSpec, Client, Relay, Server, ServerBuilder};
+use chancery_sdk::Server;
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
-use crate::config::{AgentKind, AgentSection, Config};
-use crate::demo;
+use crate::config::Config;
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::Identities;
+use crate::kinds::{self, Built, Surroundings};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
-
-/// How many streams from one agent are open at a time, and how many calls to it are under way.
-const STREAMS: usize = 4096;
-const CALLS: usize = 1024;
 
 /// A gateway that listens.
 pub(crate) struct Gateway {
@@ -39,13 +34,18 @@ impl Gateway {
         let store = Arc::new(open_store(&config)?);
         let mut server = Server::builder().store(store.clone());
         let (mut skills, pools) = (HashMap::new(), pools(&config)?);
+        let surroundings = Surroundings { pools: pools.clone() };
         for agent in &config.agent {
-            server = mount(server, agent, pools.get(&agent.name), &mut skills).await?;
+            let built = kinds::build(agent, &surroundings).await?;
+            skills.insert(agent.name.clone(), built.skills());
+            server = match built {
+                Built::Agent(spec) => server.fleet_agent(*spec),
+                Built::Relay(relay) => server.fleet_relay(relay),
+            };
         }
         let name = public_name(&config);
         let secret = identities.lineage_secret();
         let resolver = identities.resolver();
-        let pools_known = pools.clone();
         let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
         let governor = Governor::new(&config, foundations).await?;
         server = identities.guard(server).guard(governor.clone());
@@ -58,7 +58,7 @@ impl Gateway {
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
         governor.serves(server.service().clone());
-        look_after(&config, &governor, &pools_known, &store, &server).await?;
+        look_after(&config, &governor, &surroundings.pools, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
         Ok(Self { server, store, names })
     }
@@ -138,54 +138,4 @@ pub(crate) fn store_url(config: &Config) -> anyhow::Result<String> {
 pub(crate) fn public_name(config: &Config) -> String {
     let own = || format!("http://{}", config.server.listen);
     config.server.public_url.clone().unwrap_or_else(own)
-}
-
-/// Puts an agent at its path, and notes its skills.
-async fn mount(
-    server: ServerBuilder,
-    agent: &AgentSection,
-    pool: Option<&Arc<Pool>>,
-    skills: &mut HashMap<String, Vec<String>>,
-) -> anyhow::Result<ServerBuilder> {
-    match agent.kind {
-        AgentKind::Builtin => {
-            let spec = builtin(&agent.name)?;
-            skills.insert(agent.name.clone(), spec.skill_ids().map(str::to_owned).collect());
-            Ok(server.fleet_agent(spec))
-        }
-        AgentKind::A2a => {
-            let relay = relay(agent, pool).await?;
-            skills.insert(agent.name.clone(), relay.card().map(skills_of).unwrap_or_default());
-            Ok(server.fleet_relay(relay))
-        }
-    }
-}
-
-pub(crate) fn builtin(name: &str) -> anyhow::Result<AgentSpec> {
-    demo::agents()
-        .find(|spec| spec.name() == name)
-        .with_context(|| format!("there is no builtin agent `{name}`"))
-}
-
-/// An agent elsewhere, which may not be there yet, or a pool of several, of which one at least must be.
-async fn relay(agent: &AgentSection, pool: Option<&Arc<Pool>>) -> anyhow::Result<Relay> {
-    let name = agent.name.as_str();
-    let client = |url: &str| {
-        let client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS).connect_later(url);
-        client.with_context(|| format!("`{url}` of agent `{name}` cannot be used"))
-    };
-    let relayed = match (&agent.url, pool) {
-        (_, Some(pool)) => {
-            let members = agent.members.iter().map(|member| Ok((member.name.as_str(), client(&member.url)?)));
-            let members: Vec<_> = members.collect::<anyhow::Result<_>>()?;
-            Relay::pool(name, members).await.map(|relay| relay.watched_by(pool.clone()))
-        }
-        (Some(url), None) => Relay::of_absent(client(url)?, name).await,
-        (None, None) => bail!("agent `{name}` has neither a URL nor members"),
-    };
-    relayed.with_context(|| format!("agent `{name}` cannot be relayed to"))
-}
-
-fn skills_of(card: &AgentCard) -> Vec<String> {
-    card.skills.iter().map(|skill| skill.id.clone()).collect()
 }

@@ -8,6 +8,7 @@ mod files;
 mod gateway;
 mod govern;
 mod identity;
+mod kinds;
 mod metrics;
 mod rehearsal;
 

@@ -11,10 +11,11 @@ use chancery_protocol::{Call, Endpoint, HopId, Identity, Principal, Proof};
 use chancery_sdk::Guard;
 use chancery_store::{Store, StoreLimits};
 
-use crate::config::{AgentKind, Config};
-use crate::gateway::{builtin, public_name, store_url};
+use crate::config::Config;
+use crate::gateway::{public_name, store_url};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity;
+use crate::kinds;
 
 /// What would be decided.
 pub(crate) struct Rehearsal {
@@ -35,10 +36,7 @@ impl Rehearsal {
         let (store, copy) = spent_so_far(config)?;
         let mut skills = HashMap::new();
         for agent in &config.agent {
-            if agent.kind == AgentKind::Builtin {
-                let ids = builtin(&agent.name)?.skill_ids().map(str::to_owned).collect();
-                skills.insert(agent.name.clone(), ids);
-            }
+            skills.insert(agent.name.clone(), kinds::declared_skills(agent)?);
         }
         // It seals nothing that leaves this process.
         let secret = vec![0; 32];

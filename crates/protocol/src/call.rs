@@ -393,6 +393,23 @@ impl Request {
         }
     }
 
+    /// The task that the request is about, if it is about one that exists.
+    pub fn task(&self) -> Option<&TaskId> {
+        match self {
+            Self::SendMessage(request) | Self::SendStreamingMessage(request) => {
+                request.message.task_id.as_ref()
+            }
+            Self::GetTask(request) => Some(&request.id),
+            Self::CancelTask(request) => Some(&request.id),
+            Self::SubscribeToTask(request) => Some(&request.id),
+            Self::CreateTaskPushNotificationConfig(request) => request.task_id.as_ref(),
+            Self::GetTaskPushNotificationConfig(request)
+            | Self::DeleteTaskPushNotificationConfig(request) => Some(&request.task_id),
+            Self::ListTaskPushNotificationConfigs(request) => Some(&request.task_id),
+            Self::ListTasks(_) | Self::GetExtendedAgentCard(_) => None,
+        }
+    }
+
     /// The routing key that the request names, wherever it stands.
     pub fn tenant_mut(&mut self) -> &mut String {
         match self {

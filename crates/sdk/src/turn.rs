@@ -39,6 +39,7 @@ pub(crate) struct Facts {
     pub(crate) deadline: Instant,
     pub(crate) extensions: Vec<String>,
     pub(crate) traceparent: Option<String>,
+    pub(crate) skill: Option<Arc<str>>,
     /// Whose turn it is.
     pub(crate) agent: Arc<str>,
     /// What the call was let through with.
@@ -177,6 +178,11 @@ impl Turn {
         let mut total = self.sink.usage();
         total.add(more);
         hold.spend(total)
+    }
+
+    /// The skill that the path of the call stood for, if it stood for one.
+    pub fn skill(&self) -> Option<&str> {
+        self.facts.skill.as_deref()
     }
 
     /// The proof that calls made by this turn are made on behalf of its own. [`Turn::call`] passes it on; whoever

@@ -77,7 +77,8 @@ pub struct Relay {
 #[derive(Clone)]
 pub struct RelayEndpoint {
     core: Arc<Core>,
-    _stop: Arc<DropGuard>,
+    /// Stops following when the last one is gone, also of those that came after.
+    stop: Arc<DropGuard>,
 }
 
 struct Core {
@@ -232,16 +233,34 @@ impl Relay {
     /// Begins to relay, on a journal, with somebody who posts events to whoever registers for them. A
     /// [`Server`](crate::Server) does this for the relays that are mounted.
     pub fn start(&self, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> RelayEndpoint {
-        let stop = CancellationToken::new();
+        self.start_after(None, store, notifier)
+    }
+
+    /// The same, in the place of an earlier one of this name: what that follows it goes on following, and who watches it is
+    /// known here.
+    pub(crate) fn start_after(
+        &self,
+        earlier: Option<&RelayEndpoint>,
+        store: Arc<Store>,
+        notifier: Option<Arc<dyn Notifier>>,
+    ) -> RelayEndpoint {
         let notifier = notifier.filter(|_| self.push_notifications);
+        let tasks = Tasks::new(self.name.clone(), store, notifier);
+        let (stop, guard) = match earlier {
+            Some(earlier) => (earlier.core.stop.clone(), earlier.stop.clone()),
+            None => {
+                let stop = CancellationToken::new();
+                (stop.clone(), Arc::new(stop.drop_guard()))
+            }
+        };
         let core = Core {
             peers: self.peers.clone(),
-            tasks: Tasks::new(self.name.clone(), store, notifier),
+            tasks: tasks.after(earlier.map(|earlier| &earlier.core.tasks)),
             blocking_timeout: self.blocking_timeout,
             patience: self.patience,
-            stop: stop.clone(),
+            stop,
         };
-        RelayEndpoint { core: Arc::new(core), _stop: Arc::new(stop.drop_guard()) }
+        RelayEndpoint { core: Arc::new(core), stop: guard }
     }
 }
 
@@ -286,6 +305,18 @@ impl RelayEndpoint {
         hold: &Arc<dyn chancery_protocol::Hold>,
     ) {
         self.core.tasks.holds.put(&self.core.tasks.scope(principal), task, hold, true);
+    }
+
+    /// Whether no task is followed, and nobody watches one.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.core.tasks.live.is_empty()
+    }
+
+    /// Whether somebody follows a task, or watches it.
+    #[cfg(feature = "server")]
+    pub(crate) fn has_live(&self, principal: &Principal, task: &TaskId) -> bool {
+        self.core.tasks.live.find(&self.core.tasks.scope(principal), task).is_some()
     }
 
     /// How many tasks are followed.

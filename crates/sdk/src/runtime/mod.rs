@@ -58,8 +58,21 @@ impl Runtime {
         store: Arc<Store>,
         notifier: Option<Arc<dyn Notifier>>,
     ) -> Self {
+        Self::after(None, spec, card, store, notifier)
+    }
+
+    /// The same, in the place of an earlier one that ran an agent of this name: whoever works on a task there or watches
+    /// one is known here. What is being worked on is finished by the agent that has begun it.
+    pub(crate) fn after(
+        earlier: Option<&Self>,
+        spec: AgentSpec,
+        card: Arc<AgentCard>,
+        store: Arc<Store>,
+        notifier: Option<Arc<dyn Notifier>>,
+    ) -> Self {
         let notifier = notifier.filter(|_| spec.push_notifications);
         let tasks = Tasks::new(spec.name.clone(), store, notifier);
+        let tasks = tasks.after(earlier.map(|earlier| &earlier.0.tasks));
         Self(Arc::new(Core { spec, card, tasks }))
     }
 
@@ -85,6 +98,18 @@ impl Runtime {
             Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether nobody works on a task, and nobody watches one.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.tasks.live.is_empty()
+    }
+
+    /// Whether somebody works on a task, or watches it.
+    #[cfg(feature = "server")]
+    pub(crate) fn has_live(&self, principal: &Principal, task: &TaskId) -> bool {
+        self.0.tasks.live.find(&self.0.tasks.scope(principal), task).is_some()
     }
 
     /// Takes over what a call of an earlier process holds for a task of this agent.

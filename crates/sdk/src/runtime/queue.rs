@@ -8,8 +8,8 @@ use chancery_store::{Admission, Clock};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::Live;
 use super::sink::Sink;
+use super::{Core, Live};
 use crate::tasks::TurnEnd;
 
 /// What a turn is started with.
@@ -27,6 +27,8 @@ pub(super) struct Incoming {
 /// A message that waits for its turn.
 #[derive(Debug)]
 pub(super) struct Queued {
+    /// Who has taken it, and so is to run its turn: not always who runs the one before it.
+    pub(super) core: Arc<Core>,
     pub(super) incoming: Box<Incoming>,
     pub(super) end: Arc<TurnEnd>,
     pub(super) answers: Answers,

@@ -209,7 +209,7 @@ impl Core {
         }
         let (mut answers, end) = (Answers::default(), Arc::new(TurnEnd::default()));
         let answer = answers.join();
-        work.queue.push_back(Queued { incoming, end: end.clone(), answers });
+        work.queue.push_back(Queued { core: self.clone(), incoming, end: end.clone(), answers });
         let turn_has_ended = work.running.is_none();
         drop(work);
         if turn_has_ended {
@@ -308,6 +308,7 @@ impl Core {
             deadline: context.deadline.map_or(limit, |deadline| deadline.min(limit)),
             extensions: context.extensions,
             traceparent: context.traceparent,
+            skill: context.skill,
             agent: self.spec.name.clone(),
             hold: context.hold,
         })
@@ -374,8 +375,8 @@ impl Core {
     pub(super) fn run_next(self: Arc<Self>, live: Arc<Live>) {
         let Some((queued, sink)) = live.next_in_queue(self.tasks.store.clock()) else { return };
         tokio::spawn(async move {
-            let Queued { incoming, end, answers } = queued;
-            let done = match self.begin(live, sink, incoming).await {
+            let Queued { core, incoming, end, answers } = queued;
+            let done = match core.begin(live, sink, incoming).await {
                 Ok(mut drive) => {
                     drive.end = Some(end);
                     drive.run().await

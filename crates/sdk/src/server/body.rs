@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use chancery_protocol::{Error, ErrorCode};
+use futures_core::Stream;
+use http::StatusCode;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::limits::ServerLimits;
@@ -22,7 +24,11 @@ enum Kind {
     Stream(Box<EventFrames>),
     /// With trailers at its end.
     Frames(Box<dyn Frames>),
+    Pieces(Pieces),
 }
+
+/// What comes piece by piece.
+struct Pieces(Pin<Box<dyn Stream<Item = Bytes> + Send>>);
 
 /// Why a body was not read.
 #[derive(Debug)]
@@ -35,8 +41,14 @@ pub(crate) enum Unread {
 // === impl Body ===
 
 impl Body {
-    pub(crate) fn empty() -> Self {
+    /// Nothing.
+    pub fn empty() -> Self {
         Self(Kind::Whole(None))
+    }
+
+    /// What comes piece by piece, such as events of one's own.
+    pub fn pieces(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(Kind::Pieces(Pieces(Box::pin(pieces))))
     }
 
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
@@ -64,6 +76,9 @@ impl HttpBody for Body {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Stream(frames) => frames.poll_bytes(context).map(|bytes| bytes.map(|b| Ok(Frame::data(b)))),
             Kind::Frames(frames) => frames.poll_frame(context).map(|frame| frame.map(Ok)),
+            Kind::Pieces(Pieces(pieces)) => {
+                pieces.as_mut().poll_next(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
     }
 
@@ -74,12 +89,46 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Kind::Stream(_) | Kind::Frames(_) => SizeHint::default(),
+            Kind::Stream(_) | Kind::Frames(_) | Kind::Pieces(_) => SizeHint::default(),
         }
     }
 }
 
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::whole(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::whole(bytes)
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::whole(text)
+    }
+}
+
+impl std::fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pieces")
+    }
+}
+
 // === impl Unread ===
+
+impl Unread {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Cut => StatusCode::BAD_REQUEST,
+        }
+    }
+}
 
 impl From<Unread> for Error {
     fn from(unread: Unread) -> Self {

@@ -114,7 +114,7 @@ fn unseen(name: &str) -> AgentCard {
 
 impl Place {
     /// Writes into a card how the agent is called here, and how callers prove who they are.
-    fn put_to(&self, card: &mut AgentCard) {
+    pub(super) fn put_to(&self, card: &mut AgentCard) {
         card.supported_interfaces = self.interfaces();
         card.security_schemes.clone_from(&self.security);
         let required = |name: &String| SecurityRequirement::default().and(name.as_str(), &[]);

@@ -13,7 +13,8 @@ use tokio::time::timeout_at;
 
 use super::ServerBuilder;
 use super::body::{self, Body, Unread};
-use super::site::{Mount, Site};
+use super::mount::Mount;
+use super::site::Site;
 use crate::binding::grpc::{self, Method, Wanted, health, reflection};
 use crate::binding::head;
 use crate::dialect::{Dialect, v0_3};
@@ -180,9 +181,8 @@ impl Site {
     {
         let principal = self.authenticate(head)?;
         // Which agent it is for is known once it is read; whether it may be read, before.
-        let nobody = || Arc::from("");
-        let agent = self.mounts.first().map_or_else(nobody, |mount| mount.name.clone());
-        let mut context = head::context(head, principal, &agent, &self.versions, Some(version))?;
+        let nobody: Arc<str> = Arc::from("");
+        let mut context = head::context(head, principal, &nobody, &self.mounter.versions, Some(version))?;
         let body = self.grpc_body(body).await?;
         let (dialect, mut request) = match version {
             Version::V0_3 => grpc::decode_old(self.old_form, operation, &head.headers, &body)?,
@@ -192,7 +192,7 @@ impl Site {
         let mount = self.grpc_mount(&mut request)?;
         context.agent = mount.name.clone();
         let extensions = context.extensions.clone();
-        let reply = self.call(mount, dialect, request, context, None).await;
+        let reply = self.call(&mount, dialect, request, context, None).await;
         let answered = match reply {
             // Where there is no other, servers of that time tell the card that everybody may read.
             Err(error) if is_without_card(dialect, &error) => mount.old_card(),
@@ -219,14 +219,10 @@ impl Site {
     }
 
     /// The agent that a tenant names; without one, the one at the root, or the only one.
-    fn grpc_mount(&self, request: &mut Request) -> Result<&Mount, Error> {
-        let tenant = request.tenant_mut();
-        if let Some(named) = self.mounts.iter().find(|mount| *mount.name == **tenant) {
-            return Ok(named);
-        }
-        let at_root = self.mounts.iter().find(|mount| mount.path.is_empty());
-        let only = || if let [only] = &self.mounts[..] { Some(only) } else { None };
-        at_root.or_else(only).ok_or_else(|| match tenant.is_empty() {
+    fn grpc_mount(&self, request: &mut Request) -> Result<Arc<Mount>, Error> {
+        let (tenant, table) = (request.tenant_mut(), self.table.load());
+        let found = table.named(tenant).or_else(|| table.at_root()).or_else(|| table.only());
+        found.cloned().ok_or_else(|| match tenant.is_empty() {
             true => {
                 Error::invalid_field("tenant", "is required: it names the agent, of which there are several")
             }
@@ -249,7 +245,9 @@ impl Site {
     /// What is served, besides health and reflection.
     fn grpc_services(&self) -> impl Iterator<Item = &'static str> {
         let all = [(Version::V1_0, crate::grpc::SERVICE), (Version::V0_3, v0_3::grpc::SERVICE)];
-        all.into_iter().filter(|(version, _)| self.versions.serves(*version)).map(|(_, service)| service)
+        all.into_iter()
+            .filter(|(version, _)| self.mounter.versions.serves(*version))
+            .map(|(_, service)| service)
     }
 
     async fn health<B>(&self, method: health::Method, body: B) -> Result<Response<Body>, Error>

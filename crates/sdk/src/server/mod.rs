@@ -12,21 +12,26 @@ mod guard;
 mod hygiene;
 mod limits;
 mod listener;
-mod offered;
+mod mount;
+mod mounter;
+mod offer;
 mod problems;
+mod routes;
 mod service;
 mod shown;
 mod site;
+mod table;
 #[cfg(feature = "tls")]
 mod tls;
 mod versions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use chancery_protocol::{Caller, DynEndpoint, Error, SecurityScheme, Version};
+use arc_swap::ArcSwap;
+use chancery_protocol::{Caller, Error, SecurityScheme, Version};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -34,16 +39,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dialect::v0_3;
 use crate::egress::Egress;
-use crate::push::{Deliverer, PushLimits};
+use crate::push::PushLimits;
 use crate::relay::Relay;
-use crate::runtime::Runtime;
 use crate::spec::AgentSpec;
-use crate::tasks::Notifier;
-use card::{Cards, GrpcInterface, Place};
 use grpc::Grpc;
-use offered::Offered;
-use shown::Shown;
-use site::{Authenticate, Mount, Served, Site, StreamSlots};
+use mounter::Mounter;
+use site::{Authenticate, Site, StreamSlots};
+use table::Table;
 
 pub use body::Body;
 pub use card::WELL_KNOWN_CARD;
@@ -51,6 +53,8 @@ pub(crate) use guard::Visit;
 pub use guard::{Guard, Rate, Restored};
 pub use limits::ServerLimits;
 pub use listener::Server;
+pub use offer::Offer;
+pub use routes::{Refused, Routes, Visitor, Way};
 pub use service::Service;
 pub(crate) use site::StreamSlot;
 #[cfg(feature = "tls")]
@@ -68,11 +72,12 @@ pub(crate) use versions::Versions;
 /// # }
 /// ```
 pub struct ServerBuilder {
-    agents: Vec<(String, Offered)>,
+    agents: Vec<Offer>,
     store: Option<Arc<Store>>,
     public_url: Option<String>,
     authenticate: Option<Authenticate>,
     guard: Option<Arc<dyn Guard>>,
+    routes: Vec<Arc<dyn Routes>>,
     allow_anonymous: bool,
     anonymous_extended_card: bool,
     security: BTreeMap<String, SecurityScheme>,
@@ -126,6 +131,7 @@ impl Server {
             public_url: None,
             authenticate: None,
             guard: None,
+            routes: Vec::new(),
             allow_anonymous: false,
             anonymous_extended_card: false,
             security: BTreeMap::new(),
@@ -153,28 +159,38 @@ impl ServerBuilder {
     /// Mounts an agent at `/agents/{name}`.
     #[must_use]
     pub fn fleet_agent(self, agent: AgentSpec) -> Self {
-        let path = format!("/agents/{}", agent.name());
-        self.agent_at(path, agent)
+        self.offer(agent)
     }
 
     /// Mounts an agent at a path.
     #[must_use]
-    pub fn agent_at(mut self, path: impl Into<String>, agent: AgentSpec) -> Self {
-        self.agents.push((path.into(), Offered::Agent(Box::new(agent))));
-        self
+    pub fn agent_at(self, path: impl Into<String>, agent: AgentSpec) -> Self {
+        self.offer(Offer::from(agent).at(path))
     }
 
     /// Mounts an agent that is elsewhere at `/agents/{name}`.
     #[must_use]
     pub fn fleet_relay(self, relay: Relay) -> Self {
-        let path = format!("/agents/{}", relay.name);
-        self.relay_at(path, relay)
+        self.offer(relay)
     }
 
     /// Mounts an agent that is elsewhere at a path.
     #[must_use]
-    pub fn relay_at(mut self, path: impl Into<String>, relay: Relay) -> Self {
-        self.agents.push((path.into(), Offered::Relay(Box::new(relay))));
+    pub fn relay_at(self, path: impl Into<String>, relay: Relay) -> Self {
+        self.offer(Offer::from(relay).at(path))
+    }
+
+    /// Mounts whatever answers calls. More can be mounted while the server runs, by [`Service::put`].
+    #[must_use]
+    pub fn offer(mut self, offer: impl Into<Offer>) -> Self {
+        self.agents.push(offer.into());
+        self
+    }
+
+    /// Has somebody say first whose a request is. Who was added first is asked first.
+    #[must_use]
+    pub fn routes(mut self, routes: Arc<dyn Routes>) -> Self {
+        self.routes.push(routes);
         self
     }
 
@@ -349,89 +365,47 @@ impl ServerBuilder {
         if !problems.is_empty() {
             return Err(BuildError { problems });
         }
-        let url = self.public_url.clone().unwrap_or_default();
-        let store = self.store.clone().unwrap_or_else(|| Arc::new(Store::memory()));
-        let pushes = self.agents.iter().any(|(_, offered)| offered.pushes());
-        let deliverer =
-            pushes.then(|| Deliverer::spawn(store.clone(), self.egress.clone(), self.push_limits));
-        let mut mounts = Vec::new();
-        for (path, offered) in &self.agents {
-            match self.mount(path, offered, &url, &store, deliverer.as_ref()) {
-                Ok(mount) => mounts.push(mount),
-                Err(error) => {
-                    problems.push(format!("agent `{}`: its card cannot be written: {error}", offered.name()));
-                }
-            }
-        }
+        let url = self.public_url.unwrap_or_default();
+        let store = self.store.unwrap_or_else(|| Arc::new(Store::memory()));
+        let mounter = Mounter {
+            url: url.clone(),
+            store: store.clone(),
+            guard: self.guard,
+            versions: self.versions,
+            jsonrpc_path: self.jsonrpc_path,
+            security: self.security,
+            grpc: self.grpc.place().map(str::to_owned),
+            tenant_is_realm: self.tenant_is_realm,
+            extends: self.authenticate.is_some() || self.anonymous_extended_card,
+            egress: self.egress,
+            push_limits: self.push_limits,
+            deliverer: OnceLock::new(),
+        };
+        let alone = self.agents.len() == 1;
+        let mounted = self.agents.iter().map(|offer| {
+            let unwritten = |error| format!("agent `{}`: its card cannot be written: {error}", offer.name());
+            mounter.mount(offer, alone, None).map_err(unwritten)
+        });
+        let mounts: Vec<_> =
+            mounted.filter_map(|mount| mount.map_err(|problem| problems.push(problem)).ok()).collect();
         if !problems.is_empty() {
             return Err(BuildError { problems });
         }
-        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
         let site = Site {
-            mounts,
+            table: ArcSwap::from_pointee(Table::new(mounts, HashMap::new())),
+            mounter,
+            changing: tokio::sync::Mutex::new(()),
+            routes: self.routes,
             authenticate: self.authenticate,
-            guard: self.guard,
             limits: self.limits,
-            versions: self.versions,
             old_form: self.old_form,
             streams: StreamSlots::new(&self.limits),
             stopping: CancellationToken::new(),
             serves_grpc: !self.grpc.is_off,
             reflects: self.grpc.reflects,
-            deliverer,
         };
         tokio::spawn(sweep(Arc::downgrade(&store)));
         Ok((Service::new(site), url))
-    }
-
-    fn mount(
-        &self,
-        path: &str,
-        offered: &Offered,
-        url: &str,
-        store: &Arc<Store>,
-        deliverer: Option<&Deliverer>,
-    ) -> Result<Mount, Error> {
-        let needs_tenant = !path.is_empty() && self.agents.len() > 1;
-        let tenant = if needs_tenant { offered.name() } else { "" };
-        let grpc = |place: &str| GrpcInterface { place: place.to_owned(), tenant: tenant.to_owned() };
-        let place = Place {
-            url: format!("{url}{path}"),
-            jsonrpc_path: self.jsonrpc_path.clone(),
-            versions: self.versions.clone(),
-            grpc: self.grpc.place().map(grpc),
-            security: self.security.clone(),
-        };
-        let card = Arc::new(offered.card(&place));
-        let bare = self.jsonrpc_path.trim_end_matches('/');
-        let shown = Shown::new(Cards::new(&card, &self.versions)?);
-        if let Offered::Relay(relay) = offered {
-            shown.follow(Relay::clone(relay), place);
-        }
-        let notifier = deliverer.map(|deliverer| Arc::new(deliverer.clone()) as Arc<dyn Notifier>);
-        let served = match offered {
-            Offered::Agent(spec) => {
-                let spec = AgentSpec::clone(spec);
-                Served::Agent(Runtime::with_notifier(spec, card, store.clone(), notifier))
-            }
-            Offered::Relay(relay) => Served::Relay(relay.start(store.clone(), notifier)),
-        };
-        let guarded = self.guard.as_ref().map(|guard| {
-            let endpoint: Arc<dyn DynEndpoint> = match &served {
-                Served::Agent(runtime) => Arc::new(runtime.clone()),
-                Served::Relay(relay) => Arc::new(relay.clone()),
-            };
-            guard.protect(offered.name(), endpoint)
-        });
-        Ok(Mount {
-            path: path.to_owned(),
-            name: offered.name().clone(),
-            tenant_is_realm: self.tenant_is_realm,
-            shown,
-            served,
-            guarded,
-            jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
-        })
     }
 }
 

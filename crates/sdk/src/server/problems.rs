@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::ServerBuilder;
-use super::offered::Offered;
 
 impl ServerBuilder {
     /// Everything, at once, in words for the one who wrote it.
     pub(super) fn problems(&self, address: Option<SocketAddr>) -> Vec<String> {
-        let mut problems: Vec<_> = self.agents.iter().flat_map(|(_, offered)| offered.problems()).collect();
+        let extends = self.authenticate.is_some() || self.anonymous_extended_card;
+        let mut problems: Vec<_> = self.agents.iter().flat_map(|offer| offer.problems(extends)).collect();
         if tokio::runtime::Handle::try_current().is_err() {
             problems.push("a server runs in a tokio runtime; build it in one".to_owned());
         }
@@ -45,26 +45,17 @@ impl ServerBuilder {
         if !self.jsonrpc_path.starts_with('/') {
             problems.push(format!("the JSON-RPC path `{}` does not begin with a slash", self.jsonrpc_path));
         }
-        let paths = self.agents.iter().map(|(path, _)| path.as_str());
-        problems.extend(twice(paths).map(|path| format!("two agents are mounted at `{path}`")));
-        // Tasks are kept by the name of their agent.
-        let names = self.agents.iter().map(|(_, offered)| &**offered.name());
-        problems.extend(twice(names).map(|name| format!("two agents are called `{name}`")));
+        problems.extend(clashes(self.agents.iter().map(|offer| (offer.path(), offer.name()))));
         problems.extend(self.limits.problems().into_iter().chain(self.versions.problem()));
-        for (path, offered) in &self.agents {
-            if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
-                problems.push(format!("the path `{path}` must begin with a slash and not end with one"));
-            }
-            let extends = matches!(offered, Offered::Agent(spec) if spec.extended_card.is_some());
-            if extends && self.authenticate.is_none() && !self.anonymous_extended_card {
-                problems.push(format!(
-                    "agent `{}` has an extended card and nobody is authenticated; add `authenticate`, or allow it with `anonymous_extended_card`",
-                    offered.name()
-                ));
-            }
-        }
         problems
     }
+}
+
+/// What two agents of a site may not have in common. Tasks are kept by the name of their agent.
+pub(super) fn clashes<'a>(agents: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Vec<String> {
+    let (paths, names) = (agents.clone().map(|agent| agent.0), agents.map(|agent| agent.1));
+    let paths = twice(paths).map(|path| format!("two agents are mounted at `{path}`"));
+    paths.chain(twice(names).map(|name| format!("two agents are called `{name}`"))).collect()
 }
 
 fn twice<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {

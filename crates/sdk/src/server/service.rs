@@ -1,22 +1,29 @@
 //! A whole site as something to be called: by servers, and by whoever looks after its tasks from outside.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_protocol::{
-    BoxFuture, Call, CallContext, CancelTaskRequest, Error, ErrorCode, Principal, TaskId,
-};
+use chancery_protocol::{BoxFuture, DynEndpoint, Error, Principal, TaskId};
 use http::Response;
 
 use super::body::Body;
-use super::guard::Restored;
 use super::limits::ServerLimits;
-use super::site::{Served, Site};
+use super::mount::{Mount, Served};
+use super::offer::Offer;
+use super::problems::clashes;
+use super::site::Site;
+use super::table::Table;
+use super::{BuildError, ServeError};
 use crate::push::Deliverer;
 use crate::runtime::Runtime;
+
+/// How often to look whether anybody still needs an agent that is gone.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A whole site as one `tower` service, for hyper, axum or anything else that takes one.
 #[derive(Clone)]
@@ -38,6 +45,65 @@ impl Service {
         Self { site: self.site.clone(), source: Some(source) }
     }
 
+    /// Puts something at a path while the site is served. What was there under the same name before it goes on with what it
+    /// has begun, and its tasks are this one's from now on. See [`replace`](Self::replace).
+    pub async fn put(&self, offer: impl Into<Offer>) -> Result<(), ServeError> {
+        self.replace(vec![offer.into()], &[]).await
+    }
+
+    /// Takes an agent away, and says whether there was one. What it has begun goes on, and those who watch it see it end.
+    pub async fn remove(&self, agent: &str) -> bool {
+        let is_there = self.site.table.load().named(agent).is_some();
+        is_there && self.replace(Vec::new(), &[agent]).await.is_ok()
+    }
+
+    /// Changes what is mounted, all at once or not at all: each offer takes the place of whatever has its name, and the
+    /// agents that are named are taken away. No call fails because of it: one that has found its agent is answered by that
+    /// agent, and turns that run are finished by the agent that began them. An agent that is new here picks up what
+    /// an earlier process left, as [`recover`](Self::recover) says, before it is called.
+    pub async fn replace(&self, put: Vec<Offer>, remove: &[&str]) -> Result<(), ServeError> {
+        let site = &self.site;
+        let _changing = site.changing.lock().await;
+        let before = site.table.load_full();
+        let stays = |mount: &&Arc<Mount>| {
+            !remove.contains(&&*mount.name) && put.iter().all(|offer| offer.name() != &*mount.name)
+        };
+        let mut mounts: Vec<_> = before.mounts().filter(stays).cloned().collect();
+        let mut problems: Vec<_> =
+            put.iter().flat_map(|offer| offer.problems(site.mounter.extends)).collect();
+        let staying = mounts.iter().map(|mount| (mount.path.as_str(), &*mount.name));
+        problems.extend(clashes(staying.chain(put.iter().map(|offer| (offer.path(), offer.name())))));
+        if !problems.is_empty() {
+            return Err(BuildError { problems }.into());
+        }
+        for offer in &put {
+            mounts.push(self.succeed(&before, offer).await?);
+        }
+        let retired = retire(&before, &mounts);
+        let leaving: Vec<_> = retired.values().filter(|mount| !is_retired(&before, mount)).cloned().collect();
+        site.table.store(Arc::new(Table::new(mounts, retired)));
+        for mount in leaving {
+            tokio::spawn(forget(Arc::downgrade(site), mount));
+        }
+        Ok(())
+    }
+
+    /// Mounts an offer in the place of what had its name.
+    async fn succeed(&self, before: &Table, offer: &Offer) -> Result<Arc<Mount>, ServeError> {
+        let name = offer.name();
+        let known = [before.named(name), before.retired(name)].into_iter().flatten();
+        let earlier: Vec<_> = known.filter(|mount| offer.what.is_like(&mount.served)).collect();
+        let mounter = &self.site.mounter;
+        let mount = mounter.mount(offer, false, earlier.first().map(|mount| &mount.served));
+        let mount = mount.map_err(|error| BuildError {
+            problems: vec![format!("agent `{name}`: its card cannot be written: {error}")],
+        })?;
+        if before.named(name).is_none() && before.retired(name).is_none() {
+            self.recover_one(&mount).await.map_err(ServeError::Recover)?;
+        }
+        Ok(mount)
+    }
+
     /// Cancels a task of an agent of the site in the name of whoever owns it, past whatever stands in front of the agent.
     /// Says whether there was anything to cancel.
     pub async fn cancel_task(
@@ -46,23 +112,9 @@ impl Service {
         principal: &Principal,
         task: &TaskId,
     ) -> Result<bool, Error> {
-        let Some(mount) = self.site.mounts.iter().find(|mount| &*mount.name == agent) else {
-            return Ok(false);
-        };
-        let request = CancelTaskRequest { tenant: String::new(), id: task.clone(), metadata: None };
-        let context = CallContext::new(principal.clone(), mount.name.clone());
-        let canceled = match &mount.served {
-            Served::Agent(runtime) => {
-                chancery_protocol::Endpoint::cancel_task(runtime, Call { request, context }).await
-            }
-            Served::Relay(relay) => {
-                chancery_protocol::Endpoint::cancel_task(relay, Call { request, context }).await
-            }
-        };
-        match canceled {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
-            Err(error) => Err(error),
+        match self.holder(agent, principal, task) {
+            Some(mount) => mount.served.cancel(&mount.name, principal, task).await,
+            None => Ok(false),
         }
     }
 
@@ -75,23 +127,33 @@ impl Service {
         task: &TaskId,
         why: &str,
     ) -> Result<bool, Error> {
-        let Some(mount) = self.site.mounts.iter().find(|mount| &*mount.name == agent) else {
-            return Ok(false);
-        };
-        match &mount.served {
-            Served::Agent(runtime) => runtime.stop(principal, task, why).await,
-            Served::Relay(relay) => relay.stop(principal, task, why).await,
+        match self.holder(agent, principal, task) {
+            Some(mount) => mount.served.stop(principal, task, why).await,
+            None => Ok(false),
         }
+    }
+
+    /// Who works on a task: the agent of this name, or one that had it before.
+    fn holder(&self, agent: &str, principal: &Principal, task: &TaskId) -> Option<Arc<Mount>> {
+        let table = self.site.table.load();
+        let retired = table.retired(agent).filter(|mount| mount.served.has_live(principal, task));
+        retired.or_else(|| table.named(agent)).cloned()
+    }
+
+    /// The names of the agents that are mounted, in no order.
+    pub fn agents(&self) -> Vec<Arc<str>> {
+        self.site.table.load().mounts().map(|mount| mount.name.clone()).collect()
+    }
+
+    /// Whoever answers the calls to an agent, behind whatever stands in front of it.
+    pub fn endpoint(&self, agent: &str) -> Option<Arc<dyn DynEndpoint>> {
+        self.site.table.load().named(agent).map(|mount| mount.endpoint())
     }
 
     /// The runtime of an agent of the site, by the agent's name: what
     /// [`resume`](Runtime::resume) is called on. An agent that is elsewhere has none here.
     pub fn runtime(&self, agent: &str) -> Option<Runtime> {
-        let mount = self.site.mounts.iter().find(|mount| &*mount.name == agent)?;
-        match &mount.served {
-            Served::Agent(runtime) => Some(runtime.clone()),
-            Served::Relay(_) => None,
-        }
+        self.site.table.load().named(agent)?.served.runtime().cloned()
     }
 
     /// Ends what an earlier process left unfinished, for every agent of the site, as [`Runtime::recover`] says, and
@@ -99,38 +161,19 @@ impl Service {
     /// were ended. A [`Server`](super::Server) has done this by the time it listens.
     pub async fn recover(&self) -> Result<usize, Error> {
         let mut ended = 0;
-        for mount in &self.site.mounts {
-            let restored = self.site.guard.as_ref().map(|guard| guard.restored(&mount.name));
-            for Restored { principal, task, hold } in restored.into_iter().flatten() {
-                match &mount.served {
-                    Served::Agent(runtime) => runtime.restore_hold(&principal, &task, &hold),
-                    Served::Relay(relay) => relay.restore_hold(&principal, &task, &hold),
-                }
-            }
-            let of_agent = match &mount.served {
-                Served::Agent(runtime) => runtime.recover().await?,
-                Served::Relay(relay) => {
-                    let tasks = relay.recover().await?;
-                    if tasks > 0 {
-                        tracing::info!(
-                            agent = &*mount.name,
-                            tasks,
-                            "following what the last process followed"
-                        );
-                    }
-                    0
-                }
-            };
-            if of_agent > 0 {
-                tracing::warn!(agent = &*mount.name, tasks = of_agent, "ended what the last process left");
-            }
-            ended += of_agent;
+        for mount in self.site.table.load_full().mounts() {
+            ended += self.recover_one(mount).await?;
         }
         Ok(ended)
     }
 
+    async fn recover_one(&self, mount: &Mount) -> Result<usize, Error> {
+        let restored = self.site.mounter.guard.as_ref().map(|guard| guard.restored(&mount.name));
+        mount.served.recover(&mount.name, restored.unwrap_or_default()).await
+    }
+
     pub(crate) fn deliverer(&self) -> Option<&Deliverer> {
-        self.site.deliverer.as_ref()
+        self.site.mounter.deliverer.get()
     }
 
     /// How many streams are open.
@@ -169,7 +212,7 @@ where
         let (site, source) = (self.site.clone(), self.source);
         let (head, body) = request.into_parts();
         Box::pin(async move {
-            Ok(match &site.guard {
+            Ok(match &site.mounter.guard {
                 None => site.respond(head, body).await,
                 Some(guard) => site.respond_guarded(&**guard, source, head, body).await,
             })
@@ -179,7 +222,40 @@ where
 
 impl std::fmt::Debug for Service {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let paths: Vec<_> = self.site.mounts.iter().map(|mount| mount.path.as_str()).collect();
-        f.debug_struct("Service").field("mounts", &paths).finish_non_exhaustive()
+        f.debug_struct("Service").field("agents", &self.agents()).finish_non_exhaustive()
+    }
+}
+
+/// Those who were there before and have tasks that nobody else knows of: they are gone, or what has their name now is of
+/// another kind.
+fn retire(before: &Table, now: &[Arc<Mount>]) -> HashMap<Arc<str>, Arc<Mount>> {
+    let is_succeeded =
+        |old: &Mount| now.iter().any(|mount| mount.name == old.name && mount.served.is_like(&old.served));
+    let keeps_tasks = |old: &&Arc<Mount>| !matches!(old.served, Served::Endpoint(_));
+    let candidates = before.all_retired().values().chain(before.mounts()).filter(keeps_tasks);
+    candidates.filter(|old| !is_succeeded(old)).map(|old| (old.name.clone(), old.clone())).collect()
+}
+
+fn is_retired(table: &Table, mount: &Arc<Mount>) -> bool {
+    table.retired(&mount.name).is_some_and(|retired| Arc::ptr_eq(retired, mount))
+}
+
+/// Forgets an agent that is gone, once nobody works on its tasks or watches them and no call is on its way to it.
+async fn forget(site: Weak<Site>, mount: Arc<Mount>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(site) = site.upgrade() else { return };
+        let _changing = site.changing.lock().await;
+        let before = site.table.load_full();
+        if !is_retired(&before, &mount) {
+            return;
+        }
+        // Known to the table and to us, and to nobody else.
+        if mount.served.is_idle() && Arc::strong_count(&mount) <= 2 {
+            let mut retired = before.all_retired().clone();
+            retired.remove(&mount.name);
+            site.table.store(Arc::new(Table::new(before.mounts().cloned(), retired)));
+            return;
+        }
     }
 }

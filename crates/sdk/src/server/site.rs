@@ -4,39 +4,44 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    Call, CallContext, Caller, DynEndpoint, Error, ErrorCode, NoRoute, Operation, Reply, Request, Version,
+    Call, CallContext, Caller, Error, ErrorCode, NoRoute, Operation, Reply, Request, Version,
 };
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::body::{self, Body, Unread};
+use super::body::{self, Body};
 use super::card::is_card;
 use super::guard::{Guard, Visit};
 use super::hygiene;
 use super::limits::ServerLimits;
-use super::shown::Shown;
-use super::versions::Versions;
+use super::mount::Mount;
+use super::mounter::Mounter;
+use super::routes::{Refused, Routes, Visitor, Way};
+use super::table::Table;
 use crate::binding::{grpc, head, jsonrpc, rest};
 use crate::dialect::{Dialect, v0_1, v0_3};
-use crate::push::Deliverer;
-use crate::relay::RelayEndpoint;
-use crate::runtime::{Runtime, contained};
+use crate::runtime::contained;
 
 /// Decides who is calling, from the head of a request.
 pub(super) type Authenticate = Arc<dyn Fn(&Parts) -> Result<Caller, Error> + Send + Sync>;
 
 pub(crate) struct Site {
-    /// The longest path first.
-    pub(crate) mounts: Vec<Mount>,
+    /// What is mounted now.
+    pub(super) table: ArcSwap<Table>,
+    /// What is to be known to mount more.
+    pub(super) mounter: Mounter,
+    /// Held by whoever changes the table.
+    pub(super) changing: tokio::sync::Mutex<()>,
+    /// Who is asked first whose a request is.
+    pub(super) routes: Vec<Arc<dyn Routes>>,
     pub(super) authenticate: Option<Authenticate>,
-    pub(super) guard: Option<Arc<dyn Guard>>,
     pub(crate) limits: ServerLimits,
-    pub(crate) versions: Versions,
     /// How HTTP+JSON and gRPC of v0.3 are written; if nobody has said it, by what the caller does.
     pub(crate) old_form: Option<v0_3::Form>,
     pub(crate) streams: StreamSlots,
@@ -45,27 +50,6 @@ pub(crate) struct Site {
     pub(crate) serves_grpc: bool,
     /// Whether tools of gRPC may ask what is served.
     pub(crate) reflects: bool,
-    /// Posts notifications, if any agent has them; stops with the site.
-    pub(crate) deliverer: Option<Deliverer>,
-}
-
-/// An agent at a path.
-pub(crate) struct Mount {
-    pub(crate) path: String,
-    pub(crate) name: Arc<str>,
-    pub(crate) tenant_is_realm: bool,
-    pub(crate) served: Served,
-    /// What stands in front of it.
-    pub(crate) guarded: Option<Arc<dyn DynEndpoint>>,
-    pub(crate) shown: Arc<Shown>,
-    /// Where JSON-RPC is posted to, below the path; without a trailing slash.
-    pub(crate) jsonrpc_paths: Vec<String>,
-}
-
-/// Who answers the calls to an agent.
-pub(crate) enum Served {
-    Agent(Runtime),
-    Relay(RelayEndpoint),
 }
 
 /// Bounds how many streams are open at a time.
@@ -88,7 +72,7 @@ pub(crate) struct StreamSlot {
 impl Site {
     /// Counts the request before anything is made of it, and says in the answer what is left.
     pub(super) async fn respond_guarded<B>(
-        &self,
+        self: &Arc<Self>,
         guard: &dyn Guard,
         source: Option<IpAddr>,
         mut head: Parts,
@@ -119,7 +103,7 @@ impl Site {
         }
     }
 
-    pub(super) async fn respond<B>(&self, head: Parts, body: B) -> Response<Body>
+    pub(super) async fn respond<B>(self: &Arc<Self>, head: Parts, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
@@ -134,30 +118,88 @@ impl Site {
         if grpc::is_grpc(&head) {
             return self.grpc(&head, body).await;
         }
-        let Some((mount, path)) = self.find(head.uri.path()) else {
-            return rest::no_route(rest::wants_a2a_json(&head), NoRoute::Path);
-        };
+        if let Some(way) = self.routes.iter().find_map(|routes| routes.find(&head)) {
+            return Box::pin(self.follow(way, head, body)).await;
+        }
+        match self.find(head.uri.path()) {
+            Some((mount, path)) => self.visit(&mount, &head, path, None, body).await,
+            None => rest::no_route(rest::wants_a2a_json(&head), NoRoute::Path),
+        }
+    }
+
+    /// Answers a request that somebody has a way of their own for.
+    async fn follow<B>(self: &Arc<Self>, way: Way, head: Parts, body: B) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
+        let a2a_json = rest::wants_a2a_json(&head);
+        match way {
+            Way::Own(answer) => match answer(Visitor::new(self.clone(), head, body)).await {
+                Ok(response) => response,
+                Err(Refused { status: Some(status), error }) => rest::fail_with(status, a2a_json, &error),
+                Err(Refused { status: None, error }) => rest::fail(a2a_json, &error),
+            },
+            Way::Agent { name, below, skill } => {
+                let mount = self.table.load().named(&name).cloned();
+                match mount {
+                    Some(mount) => self.visit(&mount, &head, &below, skill, body).await,
+                    None => rest::no_route(a2a_json, NoRoute::Path),
+                }
+            }
+            Way::Nowhere => rest::no_route(a2a_json, NoRoute::Path),
+        }
+    }
+
+    /// Answers a request for something below the path of an agent.
+    async fn visit<B>(
+        &self,
+        mount: &Mount,
+        head: &Parts,
+        path: &str,
+        skill: Option<Arc<str>>,
+        body: B,
+    ) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
         if is_card(path) && (head.method == Method::GET || head.method == Method::HEAD) {
-            return mount.shown.now().respond(&head);
+            return mount.shown.now().respond(head);
         }
         if head.method == Method::POST && mount.takes_jsonrpc(path) {
-            self.jsonrpc(mount, &head, body).await
-        } else if let Some(below) = v0_3::rest::below(&head, path) {
-            Box::pin(self.old_rest(mount, &head, below, body)).await
+            self.jsonrpc(mount, head, skill, body).await
+        } else if let Some(below) = v0_3::rest::below(head, path) {
+            Box::pin(self.old_rest(mount, head, below, skill, body)).await
         } else {
-            self.rest(mount, &head, path, body).await
+            self.rest(mount, head, path, skill, body).await
         }
     }
 
     /// The agent that a path belongs to, and the path below it.
-    fn find<'a>(&self, path: &'a str) -> Option<(&Mount, &'a str)> {
-        self.mounts.iter().find_map(|mount| {
-            let below = path.strip_prefix(mount.path.as_str())?;
-            (below.is_empty() || below.starts_with('/')).then_some((mount, below))
-        })
+    fn find<'a>(&self, path: &'a str) -> Option<(Arc<Mount>, &'a str)> {
+        self.table.load().find(path)
     }
 
-    async fn jsonrpc<B>(&self, mount: &Mount, head: &Parts, body: B) -> Response<Body>
+    /// What is known about a call to an agent from its head.
+    fn context(
+        &self,
+        mount: &Mount,
+        head: &Parts,
+        caller: Caller,
+        skill: Option<Arc<str>>,
+        looks: Option<Version>,
+    ) -> Result<CallContext, Error> {
+        let mut context = head::context(head, caller, &mount.name, &self.mounter.versions, looks)?;
+        context.skill = skill;
+        Ok(context)
+    }
+
+    async fn jsonrpc<B>(
+        &self,
+        mount: &Mount,
+        head: &Parts,
+        skill: Option<Arc<str>>,
+        body: B,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
     {
@@ -176,7 +218,7 @@ impl Site {
         drop(body);
         let dialect = dialect.map(|dialect| self.served(dialect, &call));
         let looks = dialect.map(Dialect::version);
-        let context = head::context(head, principal, &mount.name, &self.versions, looks);
+        let context = self.context(mount, head, principal, skill, looks);
         let dialect = dialect.unwrap_or(Dialect::V1_0);
         // Which version is spoken comes before whether the request is a good one.
         let (context, request) = match context.and_then(|context| Ok((context, call?))) {
@@ -194,7 +236,14 @@ impl Site {
         response
     }
 
-    async fn rest<B>(&self, mount: &Mount, head: &Parts, path: &str, body: B) -> Response<Body>
+    async fn rest<B>(
+        &self,
+        mount: &Mount,
+        head: &Parts,
+        path: &str,
+        skill: Option<Arc<str>>,
+        body: B,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
     {
@@ -208,7 +257,7 @@ impl Site {
             Err(error) => return rest::fail(a2a_json, &error),
         };
         let looks = Some(Version::V1_0);
-        let context = match head::context(head, principal, &mount.name, &self.versions, looks) {
+        let context = match self.context(mount, head, principal, skill, looks) {
             Ok(context) => context,
             Err(error) => return rest::fail(a2a_json, &error),
         };
@@ -229,8 +278,8 @@ impl Site {
     /// Where two versions have the same method and only the older one is served, it is that one.
     fn served(&self, dialect: Dialect, call: &Result<Request, Error>) -> Dialect {
         let is_older = call.as_ref().is_ok_and(|request| dialect.may_be_v0_1(request))
-            && self.versions.serves(Version::V0_1)
-            && !self.versions.serves(Version::V0_3);
+            && self.mounter.versions.serves(Version::V0_1)
+            && !self.mounter.versions.serves(Version::V0_3);
         if is_older { Dialect::V0_1 } else { dialect }
     }
 
@@ -242,14 +291,10 @@ impl Site {
         request: &Request,
         mut context: CallContext,
     ) -> (Dialect, CallContext) {
-        if !dialect.may_be_v0_1(request) || !self.versions.serves(Version::V0_1) {
+        if !dialect.may_be_v0_1(request) || !self.mounter.versions.serves(Version::V0_1) {
             return (dialect, context);
         }
-        let is_older = match &mount.served {
-            Served::Agent(runtime) => Box::pin(v0_1::is_of_this(runtime, request, &context)).await,
-            Served::Relay(relay) => Box::pin(v0_1::is_of_this(relay, request, &context)).await,
-        };
-        if !is_older {
+        if !Box::pin(v0_1::is_of_this(&*mount.served.endpoint(), request, &context)).await {
             return (dialect, context);
         }
         context.version = Version::V0_1;
@@ -257,7 +302,14 @@ impl Site {
     }
 
     /// HTTP+JSON of v0.3.
-    async fn old_rest<B>(&self, mount: &Mount, head: &Parts, below: &str, body: B) -> Response<Body>
+    async fn old_rest<B>(
+        &self,
+        mount: &Mount,
+        head: &Parts,
+        below: &str,
+        skill: Option<Arc<str>>,
+        body: B,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
     {
@@ -267,9 +319,8 @@ impl Site {
             Err(why) => return rest::no_route(why),
         };
         let looks = Some(Version::V0_3);
-        let context = self
-            .authenticate(head)
-            .and_then(|principal| head::context(head, principal, &mount.name, &self.versions, looks));
+        let context =
+            self.authenticate(head).and_then(|principal| self.context(mount, head, principal, skill, looks));
         let context = match context {
             Ok(context) => context,
             Err(error) => return rest::fail(&error),
@@ -292,7 +343,7 @@ impl Site {
 
     pub(super) fn authenticate(&self, head: &Parts) -> Result<Caller, Error> {
         let caller = self.authenticated(head)?;
-        if let (Some(guard), Some(visit)) = (&self.guard, Visit::of(head)) {
+        if let (Some(guard), Some(visit)) = (&self.mounter.guard, Visit::of(head)) {
             visit.count(&**guard, &caller)?;
         }
         Ok(caller)
@@ -324,19 +375,15 @@ impl Site {
             }
             named.clone_into(tenant);
         }
+        let elsewhere = self.other_mount(mount, tenant, &mut context);
+        let mount = elsewhere.as_deref().unwrap_or(mount);
         mount.route_tenant(tenant, &mut context)?;
         let operation = request.operation();
         // Whoever is told to try again must not have been served already.
         let slot = self.streams.reserve(operation)?;
-        let call = Call { request, context };
-        let reply = match (dialect, &mount.served, &mount.guarded) {
-            (Dialect::V1_0, _, Some(guarded)) => guarded.call(call).await,
-            (older, _, Some(guarded)) => Box::pin(older.answer(&**guarded, call)).await,
-            (Dialect::V1_0, Served::Agent(runtime), None) => runtime.call(call).await,
-            (Dialect::V1_0, Served::Relay(relay), None) => relay.call(call).await,
-            (older, Served::Agent(runtime), None) => Box::pin(older.answer(runtime, call)).await,
-            (older, Served::Relay(relay), None) => Box::pin(older.answer(relay, call)).await,
-        };
+        let retired = self.retired(mount, &request, &context);
+        let mount = retired.as_deref().unwrap_or(mount);
+        let reply = mount.call(dialect, Call { request, context }).await;
         if let Err(error) = &reply
             && error.code() == ErrorCode::Internal
         {
@@ -344,49 +391,22 @@ impl Site {
         }
         reply.map(|reply| (reply, slot))
     }
-}
 
-// === impl Mount ===
-
-impl Mount {
-    /// Says which of the extensions that were asked for are known here.
-    pub(super) fn echo_extensions(&self, response: &mut Response<Body>, dialect: Dialect, asked: &[String]) {
-        if !asked.is_empty() {
-            head::echo_extensions(response, dialect, asked, &self.shown.now().extensions);
+    /// The agent that a tenant names to whoever asks at the root.
+    fn other_mount(&self, mount: &Mount, tenant: &str, context: &mut CallContext) -> Option<Arc<Mount>> {
+        if tenant.is_empty() || !mount.path.is_empty() || tenant == &*mount.name {
+            return None;
         }
+        let named = self.table.load().named(tenant).cloned()?;
+        context.agent = named.name.clone();
+        Some(named)
     }
 
-    fn takes_jsonrpc(&self, path: &str) -> bool {
-        let bare = path.strip_suffix('/').unwrap_or(path);
-        self.jsonrpc_paths.iter().any(|known| known == bare)
-    }
-
-    /// Why no operation answers to a request line, given that the card and JSON-RPC have paths too.
-    fn other_verbs(&self, path: &str, why: NoRoute) -> NoRoute {
-        let own: &[Method] = match path {
-            path if is_card(path) => &[Method::GET, Method::HEAD],
-            path if self.takes_jsonrpc(path) => &[Method::POST],
-            _ => return why,
-        };
-        let mut verbs = own.to_vec();
-        if let NoRoute::Verb(others) = why {
-            verbs.extend(others);
-        }
-        NoRoute::Verb(verbs)
-    }
-
-    /// A tenant only routes, and this agent is where it has arrived: it must be the agent's own name. Where the
-    /// operator says so, it is a realm instead.
-    fn route_tenant(&self, tenant: &str, context: &mut CallContext) -> Result<(), Error> {
-        if tenant.is_empty() || tenant == &*self.name {
-            return Ok(());
-        }
-        if self.tenant_is_realm {
-            // No realm of the operator's has a NUL in it, so this is none of them, nor a tenant of one.
-            context.principal.realm = format!("{}\0{tenant}", context.principal.realm).into();
-            return Ok(());
-        }
-        Err(Error::invalid_field("tenant", "is not known here"))
+    /// Who was there before, if the request is for a task that it still works on.
+    fn retired(&self, mount: &Mount, request: &Request, context: &CallContext) -> Option<Arc<Mount>> {
+        let table = self.table.load();
+        let (retired, task) = (table.retired(&mount.name)?, request.task()?);
+        retired.served.has_live(&context.principal, task).then(|| retired.clone())
     }
 }
 
@@ -413,17 +433,5 @@ impl StreamSlots {
             })?);
         }
         Ok(StreamSlot { permit, keep_alive: self.keep_alive })
-    }
-}
-
-// === impl Unread ===
-
-impl Unread {
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Cut => StatusCode::BAD_REQUEST,
-        }
     }
 }

@@ -73,7 +73,19 @@ impl<W> Default for LiveTasks<W> {
     }
 }
 
+impl<W> Clone for LiveTasks<W> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
 impl<W: Default> LiveTasks<W> {
+    /// Whether there is none.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
     /// The live task, made live if it was not.
     pub(crate) fn enter(&self, scope: &Scope, id: &TaskId) -> Arc<Live<W>> {
         let mut tasks = self.0.lock();

@@ -44,7 +44,7 @@ pub(crate) struct Tasks<W> {
     pub(crate) live: LiveTasks<W>,
     pub(crate) limits: RequestLimits,
     /// What the calls hold that the tasks have come of.
-    pub(crate) holds: Holds,
+    pub(crate) holds: Arc<Holds>,
     /// None if nobody posts notifications.
     notifier: Option<Arc<dyn Notifier>>,
 }
@@ -56,8 +56,16 @@ impl<W> Tasks<W> {
             store,
             live: LiveTasks::default(),
             limits: RequestLimits::default(),
-            holds: Holds::default(),
+            holds: Arc::default(),
             notifier,
+        }
+    }
+
+    /// The same tasks, where somebody else had them before: who works on them, who watches them, what they hold.
+    pub(crate) fn after(self, earlier: Option<&Self>) -> Self {
+        match earlier {
+            Some(earlier) => Self { live: earlier.live.clone(), holds: earlier.holds.clone(), ..self },
+            None => self,
         }
     }
 

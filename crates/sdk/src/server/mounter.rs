@@ -1,0 +1,93 @@
+//! Makes mounts of what is offered, when a site is built and whenever something is put there later.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use chancery_protocol::{Error, SecurityScheme};
+use chancery_store::Store;
+
+use super::card::{Cards, GrpcInterface, Place};
+use super::guard::Guard;
+use super::mount::{Mount, Served};
+use super::offer::{Offer, Offered};
+use super::shown::Shown;
+use super::versions::Versions;
+use crate::egress::Egress;
+use crate::push::{Deliverer, PushLimits};
+use crate::relay::Relay;
+use crate::runtime::Runtime;
+use crate::spec::AgentSpec;
+use crate::tasks::Notifier;
+
+/// What every mount of a site has in common.
+pub(crate) struct Mounter {
+    pub(super) url: String,
+    pub(super) store: Arc<Store>,
+    pub(super) guard: Option<Arc<dyn Guard>>,
+    pub(crate) versions: Versions,
+    pub(super) jsonrpc_path: String,
+    pub(super) security: BTreeMap<String, SecurityScheme>,
+    /// The `host:port` that the cards name for gRPC.
+    pub(super) grpc: Option<String>,
+    pub(super) tenant_is_realm: bool,
+    /// Whether callers may see extended cards at all.
+    pub(super) extends: bool,
+    pub(super) egress: Egress,
+    pub(super) push_limits: PushLimits,
+    /// Posts notifications, from when the first agent has them; stops with the site.
+    pub(super) deliverer: OnceLock<Deliverer>,
+}
+
+impl Mounter {
+    /// Mounts something. An agent that takes the place of an `earlier` one goes on with its tasks: those who work on them
+    /// or watch them are known to it. One that is `alone` can be found without its name.
+    pub(super) fn mount(
+        &self,
+        offer: &Offer,
+        alone: bool,
+        earlier: Option<&Served>,
+    ) -> Result<Arc<Mount>, Error> {
+        let Offer { path, what } = offer;
+        let tenant = if path.is_empty() || alone { "" } else { what.name() };
+        let grpc = |place: &String| GrpcInterface { place: place.clone(), tenant: tenant.to_owned() };
+        let place = Place {
+            url: format!("{}{path}", self.url),
+            jsonrpc_path: self.jsonrpc_path.clone(),
+            versions: self.versions.clone(),
+            grpc: self.grpc.as_ref().map(grpc),
+            security: self.security.clone(),
+        };
+        let card = Arc::new(what.card(&place));
+        let shown = Shown::new(Cards::new(&card, &self.versions)?);
+        let (store, notifier) = (self.store.clone(), self.notifier(what));
+        let served = match what {
+            Offered::Agent(spec) => {
+                let earlier = earlier.and_then(Served::runtime);
+                Served::Agent(Runtime::after(earlier, AgentSpec::clone(spec), card, store, notifier))
+            }
+            Offered::Relay(relay) => {
+                shown.follow(Relay::clone(relay), place);
+                Served::Relay(relay.start_after(earlier.and_then(Served::relay), store, notifier))
+            }
+            Offered::Endpoint { endpoint, .. } => Served::Endpoint(endpoint.clone()),
+        };
+        let guarded = self.guard.as_ref().map(|guard| guard.protect(what.name(), served.endpoint()));
+        let bare = self.jsonrpc_path.trim_end_matches('/');
+        Ok(Arc::new(Mount {
+            path: path.clone(),
+            name: what.name().clone(),
+            tenant_is_realm: self.tenant_is_realm,
+            shown,
+            served,
+            guarded,
+            jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
+        }))
+    }
+
+    fn notifier(&self, what: &Offered) -> Option<Arc<dyn Notifier>> {
+        what.pushes().then(|| {
+            let spawn = || Deliverer::spawn(self.store.clone(), self.egress.clone(), self.push_limits);
+            Arc::new(self.deliverer.get_or_init(spawn).clone()) as Arc<dyn Notifier>
+        })
+    }
+}
