@@ -45,7 +45,8 @@ impl Gateway {
         let name = public_name(&config);
         let secret = identities.lineage_secret();
         let resolver = identities.resolver();
-        let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
+        let foundations =
+            Foundations { store: store.clone(), name, secret, resolver, skills, pools, adjusts: true };
         let governor = Governor::new(&config, foundations).await?;
         server = identities.guard(server).guard(governor.clone());
         if let Some(signatory) = &signatory {

@@ -7,6 +7,7 @@ mod gateway;
 mod govern;
 mod identity;
 mod kinds;
+mod records;
 mod rehearsal;
 
 use std::process::ExitCode;

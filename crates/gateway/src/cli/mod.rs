@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod agent;
+mod budget;
 mod card;
 mod config;
 mod demo;
@@ -8,11 +9,14 @@ mod explain;
 mod failure;
 mod key;
 mod output;
+mod records;
 mod send;
 mod serve;
+mod spend;
 mod storage;
 mod store;
 mod task;
+mod trace;
 mod wait;
 
 use std::ffi::OsString;
@@ -43,6 +47,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Budget(budget::BudgetCommand),
     Card(card::CardCommand),
     Check(config::Check),
     ConfigSchema(config::ConfigSchema),
@@ -52,8 +57,10 @@ enum Command {
     Key(key::KeyCommand),
     Send(send::Send),
     Serve(serve::Serve),
+    Spend(spend::SpendCommand),
     Store(store::StoreCommand),
     Task(task::TaskCommand),
+    Trace(trace::TraceCommand),
 }
 
 /// Reads the command line, runs what it says, and tells what failed.
@@ -80,7 +87,10 @@ fn wants_json(arguments: &[OsString]) -> bool {
 impl Command {
     fn format(&self) -> Format {
         match self {
+            Self::Budget(budget) => budget.format(),
             Self::Card(card) => card.format(),
+            Self::Spend(spend) => spend.format(),
+            Self::Trace(trace) => trace.format(),
             Self::Send(send) => send.format(),
             Self::Task(task) => task.format(),
             Self::EffectiveConfig(config) => config.format(),
@@ -100,6 +110,7 @@ impl Arguments {
         start_logging(&self.log)?;
         let mut out = std::io::stdout();
         match self.command {
+            Command::Budget(budget) => budget.run(&mut out).await,
             Command::Card(card) => card.run(&mut out).await,
             Command::Check(check) => check.run(&mut out),
             Command::ConfigSchema(schema) => schema.run(&mut out),
@@ -109,8 +120,10 @@ impl Arguments {
             Command::Key(key) => key.run(&mut out),
             Command::Send(send) => send.run(&mut out).await,
             Command::Serve(serve) => serve.run(&mut out).await,
+            Command::Spend(spend) => spend.run(&mut out).await,
             Command::Store(store) => store.run().await,
             Command::Task(task) => task.run(&mut out).await,
+            Command::Trace(trace) => trace.run(&mut out).await,
         }
     }
 }
