@@ -11,7 +11,7 @@ use chancery_store::{Store, StoreLimits};
 use crate::admin::{self, ContainedFile, Desk};
 use crate::config::Config;
 use crate::govern::{Foundations, Governor, pools};
-use crate::identity::Identities;
+use crate::identity::{Identities, Signatory};
 use crate::kinds::{self, Built, Surroundings};
 
 /// The file in the data directory that holds the tasks.
@@ -31,6 +31,7 @@ impl Gateway {
             bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
         }
         let identities = Identities::open(&config)?;
+        let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config)?);
         let mut server = Server::builder().store(store.clone());
         let (mut skills, pools) = (HashMap::new(), pools(&config)?);
@@ -46,9 +47,13 @@ impl Gateway {
         let name = public_name(&config);
         let secret = identities.lineage_secret();
         let resolver = identities.resolver();
-        let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
+        let foundations =
+            Foundations { store: store.clone(), name, secret, resolver, skills, pools, adjusts: true };
         let governor = Governor::new(&config, foundations).await?;
         server = identities.guard(server).guard(governor.clone());
+        if let Some(signatory) = &signatory {
+            server = server.sign_cards(signatory.clone());
+        }
         if let Some(url) = &config.server.public_url {
             server = server.public_url(url);
         }
@@ -58,6 +63,9 @@ impl Gateway {
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
         governor.serves(server.service().clone());
+        if let Some(signatory) = &signatory {
+            signatory.watch(server.service().clone());
+        }
         look_after(&config, &governor, &surroundings.pools, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
         Ok(Self { server, store, names })

@@ -4,12 +4,12 @@ mod admin;
 mod cli;
 mod config;
 mod demo;
-mod files;
 mod gateway;
 mod govern;
 mod identity;
 mod kinds;
 mod metrics;
+mod records;
 mod rehearsal;
 
 use std::process::ExitCode;

@@ -6,8 +6,10 @@
 //! | `access` | the log of calls |
 //! | `hands` | what the control plane needs done |
 //! | `restore` | what an earlier process had let through |
+//! | `adjust` | budgets that an operator tops up or resets |
 
 mod access;
+mod adjust;
 mod hands;
 mod restore;
 mod settings;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use chancery_control::identity::IdentityResolver;
-use chancery_control::ledger::{Ledger, Prices};
+use chancery_control::ledger::{Ledger, Limits, Prices};
 use chancery_control::lineage::{Keyring, Lineage, Open, Tokens};
 use chancery_control::rate::{Counted, Rates};
 use chancery_control::routing::{Peer, Pool};
@@ -31,6 +33,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::{AgentKind, AgentSection, Config};
 use crate::metrics::{Meter, Metrics};
+pub(crate) use adjust::{Adjustments, Change, Per, Whose};
 use hands::{Helper, Worker};
 use restore::Past;
 
@@ -58,12 +61,14 @@ pub(crate) struct Foundations {
     pub(crate) skills: HashMap<String, Vec<String>>,
     /// The pools, by the name of the agent.
     pub(crate) pools: HashMap<String, Arc<Pool>>,
+    /// Whether budgets are adjusted for good, and while it runs; else only for this process, as they are wanted now.
+    pub(crate) adjusts: bool,
 }
 
 impl Governor {
     /// Makes the control plane. What an earlier process had let through counts on.
     pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
-        let Foundations { store, name, secret, resolver, skills, pools } = foundations;
+        let Foundations { store, name, secret, resolver, skills, pools, adjusts } = foundations;
         let metrics = Metrics::new();
         let (helper, worker) = Helper::new(store.clone(), metrics.clone());
         let helper = Arc::new(helper);
@@ -80,14 +85,18 @@ impl Governor {
         };
         let plane = Arc::new(Plane::new(
             resolver,
-            Ledger::new(settings::limits(&config.budget)),
+            Ledger::new(limits(config)),
             Prices::new(settings::prices(config)),
             lineage,
             settings::policy(config),
             settings::plane(config),
             helper.clone(),
         ));
-        let past = past.restore(&plane);
+        let mut adjustments = Adjustments::read(&config.store.data)?;
+        let (past, changed) = past.restore(&plane, &mut adjustments);
+        if adjusts {
+            adjustments.watch(config.store.data.clone(), changed, plane.clone())?;
+        }
         let agents = config.agent.iter().map(|agent| {
             let name: Arc<str> = agent.name.as_str().into();
             let skills =
@@ -165,6 +174,11 @@ impl DynEndpoint for Front {
             reply
         })
     }
+}
+
+/// What may be spent, as a configuration has it.
+pub(crate) fn limits(config: &Config) -> Limits {
+    settings::limits(&config.budget)
 }
 
 /// The pools of a configuration, by the name of the agent.

@@ -66,6 +66,8 @@ pub struct Relay {
     pub(crate) client: Client,
     /// As it was when the relay was made; none if it could not be had.
     pub(crate) card: Option<Arc<AgentCard>>,
+    /// Why there is none.
+    pub(crate) card_error: Option<String>,
     pub(crate) card_checks: Duration,
     pub(crate) push_notifications: bool,
     blocking_timeout: Duration,
@@ -114,18 +116,23 @@ impl Relay {
 
     /// The same for an agent that may not be there yet, with a client that was made by
     /// [`connect_later`](crate::ClientBuilder::connect_later). Until the agent answers, so do calls that it cannot be
-    /// reached; and the card here is one that says so, under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION). An
-    /// agent that is there and has no good card is an error, as ever.
+    /// reached; and the card here is one that says so, under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION). So it is
+    /// with one whose card is [not trusted](crate::ClientBuilder::check_card). An agent that is there and has no good card
+    /// is an error, as ever.
     pub async fn of_absent(client: Client, name: impl Into<String>) -> Result<Self, ClientError> {
-        let card = match client.card().await {
-            Ok(card) => Some(card),
+        let name = name.into();
+        match client.card().await {
+            Ok(card) => Ok(Self::with(client, name, Some(card))),
             Err(error) if error.is_retryable() => {
-                tracing::warn!(%error, "the agent behind a relay is not there yet");
-                None
+                tracing::warn!(agent = name, %error, "the agent behind a relay is not there yet");
+                Ok(Self { card_error: Some("unreachable".to_owned()), ..Self::with(client, name, None) })
             }
-            Err(error) => return Err(error),
-        };
-        Ok(Self::with(client, name.into(), card))
+            Err(ClientError::Untrusted(why)) => {
+                tracing::error!(agent = name, why, "the card of the agent behind a relay is not trusted");
+                Ok(Self { card_error: Some(untrusted(&why)), ..Self::with(client, name, None) })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn with(client: Client, name: String, card: Option<Arc<AgentCard>>) -> Self {
@@ -134,6 +141,7 @@ impl Relay {
             peers: RelayPeers::only(client.clone()),
             client,
             card,
+            card_error: None,
             card_checks: Duration::from_secs(30),
             push_notifications: true,
             blocking_timeout: Duration::from_secs(10 * 60),
@@ -262,6 +270,11 @@ impl Relay {
         };
         RelayEndpoint { core: Arc::new(core), stop: guard }
     }
+}
+
+/// What a card says here whose own is not trusted.
+pub(crate) fn untrusted(why: &str) -> String {
+    format!("untrusted: {why}")
 }
 
 /// The name on a card as the name of an agent here.
