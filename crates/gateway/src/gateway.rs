@@ -10,7 +10,7 @@ use chancery_store::{Store, StoreLimits};
 use crate::config::Config;
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::Identities;
-use crate::kinds::{self, Built, Surroundings};
+use crate::kinds::{self, Built, Surroundings, TaskKeys};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -32,7 +32,8 @@ impl Gateway {
         let store = Arc::new(open_store(&config)?);
         let mut server = Server::builder().store(store.clone());
         let (mut skills, pools) = (HashMap::new(), pools(&config)?);
-        let surroundings = Surroundings { pools: pools.clone() };
+        let keys = Arc::new(TaskKeys::default());
+        let surroundings = Surroundings { pools: pools.clone(), keys: keys.clone() };
         for agent in &config.agent {
             let built = kinds::build(agent, &surroundings).await?;
             skills.insert(agent.name.clone(), built.skills());
@@ -46,7 +47,7 @@ impl Gateway {
         let resolver = identities.resolver();
         let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
         let governor = Governor::new(&config, foundations).await?;
-        server = identities.guard(server).guard(governor.clone());
+        server = identities.guard(server, keys.clone()).guard(governor.clone());
         if let Some(url) = &config.server.public_url {
             server = server.public_url(url);
         }
@@ -55,6 +56,7 @@ impl Gateway {
         }
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
+        keys.serves(server.local_addr()?);
         governor.serves(server.service().clone());
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
         Ok(Self { server, store, names })

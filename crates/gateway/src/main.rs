@@ -8,10 +8,16 @@ mod govern;
 mod identity;
 mod kinds;
 mod rehearsal;
+mod sandbox;
 
 use std::process::ExitCode;
 
+fn main() -> ExitCode {
+    // Before there is a second thread: a process that has two cannot enter a namespace of users.
+    sandbox::help().unwrap_or_else(run)
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     cli::run().await
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::section::{CardSection, CommandSection};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -343,6 +344,12 @@ pub(crate) struct AgentSection {
     /// What a call costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) price: Option<PriceSection>,
+    /// What its card says, where nobody else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) card: Option<CardSection>,
+    /// Of a program: which, and what it may do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<CommandSection>,
 }
 
 /// What kind of agent it is.
@@ -353,6 +360,8 @@ pub(crate) enum AgentKind {
     Builtin,
     /// One elsewhere that speaks A2A.
     A2a,
+    /// A program that is run for each message.
+    Command,
 }
 
 /// A member of a pool.

@@ -1,0 +1,10 @@
+//! What may be said of the kinds of agent, each in a file with what can be wrong with it.
+
+mod card;
+mod command;
+
+pub(crate) use card::*;
+pub(crate) use command::*;
+
+/// What is wrong in a section: the key, what, and what to do about it.
+pub(super) type Complaint = (&'static str, String);
