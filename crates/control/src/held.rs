@@ -306,6 +306,11 @@ impl Hold for Held {
         self.edge(None)
     }
 
+    fn set_aside(&self, total: Usage) -> Result<(), Denied> {
+        let before = self.spent.lock().before;
+        self.afford(less(total, before))
+    }
+
     fn spend(&self, total: Usage) -> Result<(), Denied> {
         let used = {
             let mut spent = self.spent.lock();

@@ -12,7 +12,7 @@ use crate::admin::{self, ContainedFile, Desk};
 use crate::config::Config;
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, Signatory};
-use crate::kinds::{self, Built, Surroundings};
+use crate::kinds::{self, Built, Surroundings, TaskKeys};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -35,7 +35,8 @@ impl Gateway {
         let store = Arc::new(open_store(&config)?);
         let mut server = Server::builder().store(store.clone());
         let (mut skills, pools) = (HashMap::new(), pools(&config)?);
-        let surroundings = Surroundings { pools: pools.clone() };
+        let keys = Arc::new(TaskKeys::default());
+        let surroundings = Surroundings { pools: pools.clone(), keys: keys.clone() };
         for agent in &config.agent {
             let built = kinds::build(agent, &surroundings).await?;
             skills.insert(agent.name.clone(), built.skills());
@@ -50,7 +51,7 @@ impl Gateway {
         let foundations =
             Foundations { store: store.clone(), name, secret, resolver, skills, pools, adjusts: true };
         let governor = Governor::new(&config, foundations).await?;
-        server = identities.guard(server).guard(governor.clone());
+        server = identities.guard(server, keys.clone()).guard(governor.clone());
         if let Some(signatory) = &signatory {
             server = server.sign_cards(signatory.clone());
         }
@@ -62,6 +63,7 @@ impl Gateway {
         }
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
+        keys.serves(server.local_addr()?);
         governor.serves(server.service().clone());
         if let Some(signatory) = &signatory {
             signatory.watch(server.service().clone());

@@ -121,7 +121,11 @@ pub trait Hold: Send + Sync + fmt::Debug {
     /// The call has a task, which is about to be committed.
     fn begin(&self, task: &TaskId) -> Box<Edge>;
 
-    /// So much has been spent by now, or is about to be. If that is too much, the work must stop.
+    /// So much in all may come to be spent; is it to be had? It is held, and not counted as spent. A refusal stops nothing:
+    /// whoever asks may ask for less.
+    fn set_aside(&self, total: Usage) -> Result<(), Denied>;
+
+    /// So much has been spent by now. If that is too much, the work must stop.
     fn spend(&self, total: Usage) -> Result<(), Denied>;
 
     /// The turn is about to be committed as ended, in this state. Asking changes nothing.

@@ -133,6 +133,13 @@ impl Hold for Pass {
         self.edge(task, None)
     }
 
+    fn set_aside(&self, total: Usage) -> Result<(), Denied> {
+        match total.cost_micro_usd {
+            ..=1000 => Ok(()),
+            _ => Err(Denied::new("budget", DeniedKind::Exhausted, "BUDGET_EXCEEDED")),
+        }
+    }
+
     fn spend(&self, total: Usage) -> Result<(), Denied> {
         self.log.note(format!("spend {}", total.cost_micro_usd));
         if total.cost_micro_usd > 1000 {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::section::{AdminSection, CardsSection, PinnedKeys, SignatureMode};
+use super::section::{AdminSection, CardSection, CardsSection, CommandSection, PinnedKeys, SignatureMode};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -354,6 +354,12 @@ pub(crate) struct AgentSection {
     /// Of an agent elsewhere: the keys that its card may be signed with; of a pool, the cards of all members.
     #[serde(default, skip_serializing_if = "PinnedKeys::is_empty")]
     pub(crate) trusted_keys: PinnedKeys,
+    /// What its card says, where nobody else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) card: Option<CardSection>,
+    /// Of a program: which, and what it may do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<CommandSection>,
 }
 
 /// What kind of agent it is.
@@ -364,6 +370,8 @@ pub(crate) enum AgentKind {
     Builtin,
     /// One elsewhere that speaks A2A.
     A2a,
+    /// A program that is run for each message.
+    Command,
 }
 
 /// A member of a pool.

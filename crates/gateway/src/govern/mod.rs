@@ -101,7 +101,7 @@ impl Governor {
             let name: Arc<str> = agent.name.as_str().into();
             let skills =
                 skills.get(&agent.name).into_iter().flatten().map(|skill| skill.as_str().into()).collect();
-            let (pool, is_local) = (pools.get(&agent.name).cloned(), agent.kind == AgentKind::Builtin);
+            let (pool, is_local) = (pools.get(&agent.name).cloned(), agent.kind != AgentKind::A2a);
             (name.clone(), Arc::new(Governed { name, skills, pool, is_local }))
         });
         let agents = agents.collect();

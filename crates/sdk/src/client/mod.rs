@@ -38,7 +38,7 @@ mod replied;
 pub(crate) mod rest;
 mod retry;
 mod settings;
-mod sse;
+pub(crate) mod sse;
 mod stream;
 mod transport;
 mod unary;

@@ -1,0 +1,4 @@
+//! `chancery serve` as a process, with agents of every kind that it runs itself.
+
+mod command;
+mod gateway;
