@@ -148,7 +148,7 @@ pub(crate) struct BudgetSection {
     pub(crate) caller: BudgetLevel,
     /// On each agent.
     pub(crate) agent: BudgetLevel,
-    /// By agents that call without saying on whose behalf, each.
+    /// By agents that call without saying on whose behalf, each; as much as by a caller, if nothing is said.
     pub(crate) unattributed: BudgetLevel,
     /// By a call from outside and all the calls it leads to.
     pub(crate) root: TaskCap,
