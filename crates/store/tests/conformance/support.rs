@@ -138,6 +138,12 @@ impl Draft {
         self
     }
 
+    /// The last event came as this.
+    pub(crate) fn written(mut self, json: &str) -> Self {
+        self.batch.as_written(json.to_owned().into());
+        self
+    }
+
     /// With an idempotency key, and the digest of a body that is all of one byte.
     pub(crate) fn key(mut self, key: &str, body: u8) -> Self {
         self.batch.admission = Some(admission(key, body));
