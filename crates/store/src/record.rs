@@ -204,18 +204,20 @@ impl Batch {
         })
     }
 
-    /// Says more in the metadata of the last status.
+    /// Says more in the metadata of the last status, which is then no longer as it came.
     pub fn annotate(&mut self, more: JsonObject) {
-        let metadata = self.changes.iter_mut().rev().find_map(|change| match change {
-            Change::Created(task) => Some(&mut task.metadata),
-            Change::Status(update, _) => Some(&mut update.metadata),
+        let last = self.changes.iter_mut().enumerate().rev().find_map(|(index, change)| match change {
+            Change::Created(task) => Some((index, &mut task.metadata)),
+            Change::Status(update, _) => Some((index, &mut update.metadata)),
             Change::Artifact(_) => None,
         });
-        if let Some(metadata) = metadata {
-            *metadata = Some(match metadata.take() {
-                Some(known) => known.merged(&more),
-                None => more,
-            });
+        let Some((index, metadata)) = last else { return };
+        *metadata = Some(match metadata.take() {
+            Some(known) => known.merged(&more),
+            None => more,
+        });
+        if let Some(written) = self.written.get_mut(index) {
+            *written = None;
         }
     }
 

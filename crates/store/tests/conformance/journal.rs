@@ -239,7 +239,6 @@ pub(crate) async fn events_are_kept_byte_for_byte(store: Arc<Store>) {
     assert_eq!(value(&snapshot(&store, "t").await.task).metadata.as_ref().unwrap().as_str(), odd);
 }
 
-/// Nobody can have seen such a task in between, so only the task itself is kept.
 pub(crate) async fn events_are_shown_as_they_were_written(store: Arc<Store>) {
     let begun = r#"{"task":{"status":{"state":"TASK_STATE_WORKING"},"id":"t","x":1.00}}"#;
     let piece = r#"{"artifactUpdate":{"x":[],"taskId":"t","contextId":"c","append":true,"artifact":{"parts":[{"text":"1"}],"artifactId":"a"}}}"#;
@@ -260,8 +259,14 @@ pub(crate) async fn events_are_shown_as_they_were_written(store: Arc<Store>) {
     let mut json = Vec::new();
     snapshot(&store, "u").await.task.write_json(&mut json).unwrap();
     assert_eq!(String::from_utf8(json).unwrap(), whole);
+
+    // What was added here is shown, too.
+    let batch = create("v", TaskState::Completed, 5).written(r#"{"task":{"id":"v"}}"#).noted("cost", 7);
+    batch.done(&store).await;
+    assert!(value(&snapshot(&store, "v").await.task).metadata.is_some());
 }
 
+/// Nobody can have seen such a task in between, so only the task itself is kept.
 pub(crate) async fn a_whole_life_in_one_batch_is_compacted_at_once(store: Arc<Store>) {
     let batch = create("t", TaskState::Submitted, 0).artifact("a", "0").status(TaskState::Completed, 1);
     let appended = batch.done(&store).await;

@@ -144,6 +144,12 @@ impl Draft {
         self
     }
 
+    /// Something is said about the last status that did not come with it.
+    pub(crate) fn noted(mut self, key: &str, value: u32) -> Self {
+        self.batch.annotate(JsonObject::single(key, &value).unwrap());
+        self
+    }
+
     /// With an idempotency key, and the digest of a body that is all of one byte.
     pub(crate) fn key(mut self, key: &str, body: u8) -> Self {
         self.batch.admission = Some(admission(key, body));
