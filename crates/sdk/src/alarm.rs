@@ -21,7 +21,7 @@ impl Alarm {
         Self { sleep: Box::pin(sleep_until(time)), registered: None }
     }
 
-    #[cfg(feature = "server")]
+    #[cfg(feature = "client")]
     pub(crate) fn reset(&mut self, time: Instant) {
         self.sleep.as_mut().reset(time);
         self.registered = None;
