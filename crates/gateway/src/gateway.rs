@@ -36,7 +36,7 @@ impl Gateway {
         let mut server = Server::builder().store(store.clone());
         let (mut skills, pools) = (HashMap::new(), pools(&config)?);
         let keys = Arc::new(TaskKeys::default());
-        let surroundings = Surroundings { pools: pools.clone(), keys: keys.clone() };
+        let surroundings = Surroundings { pools: pools.clone(), keys: keys.clone(), store: store.clone() };
         for agent in &config.agent {
             let built = kinds::build(agent, &surroundings).await?;
             skills.insert(agent.name.clone(), built.skills());

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::section::{AdminSection, CardSection, CardsSection, CommandSection, PinnedKeys, SignatureMode};
+use super::section::{
+    AdminSection, CardSection, CardsSection, CommandSection, ModelSection, PinnedKeys, SignatureMode,
+};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -360,6 +362,9 @@ pub(crate) struct AgentSection {
     /// Of a program: which, and what it may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<CommandSection>,
+    /// Of a model: where it is, and what it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<ModelSection>,
 }
 
 /// What kind of agent it is.
@@ -372,6 +377,8 @@ pub(crate) enum AgentKind {
     A2a,
     /// A program that is run for each message.
     Command,
+    /// A model behind an OpenAI-compatible chat endpoint.
+    Model,
 }
 
 /// A member of a pool.

@@ -10,7 +10,7 @@ use chancery_sdk::is_agent_name;
 use super::document::{Node, Origin};
 use super::file::{AgentKind, AgentSection, Config};
 use super::problem::{Problem, nearest};
-use super::section::{CardSection, CommandSection, SignatureMode};
+use super::section::{CardSection, CommandSection, ModelSection, SignatureMode};
 use crate::demo;
 
 /// Everything that does not make sense.
@@ -128,6 +128,7 @@ impl Sense<'_> {
                 agent.command.as_ref().map(CommandSection::complaints),
                 agent.kind == AgentKind::Command,
             ),
+            ("model", agent.model.as_ref().map(ModelSection::complaints), agent.kind == AgentKind::Model),
         ];
         for (section, complaints, fits) in sections {
             let path = ["agent", place, section];
@@ -171,6 +172,10 @@ impl Sense<'_> {
             },
             AgentKind::Command => {
                 self.needs_section(&at("kind"), "command", agent.command.is_some());
+                self.nothing_elsewhere(agent, at);
+            }
+            AgentKind::Model => {
+                self.needs_section(&at("kind"), "model", agent.model.is_some());
                 self.nothing_elsewhere(agent, at);
             }
         }

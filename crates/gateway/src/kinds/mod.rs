@@ -5,12 +5,14 @@
 //! | `builtin` | one that comes with Chancery |
 //! | `a2a` | one elsewhere that speaks A2A, or a pool of several |
 //! | `command` | a program that is run for each message |
+//! | `model` | a model behind an OpenAI-compatible chat endpoint |
 //!
 //! `task_keys` is what those that run here call others with.
 
 mod a2a;
 mod builtin;
 mod command;
+mod model;
 mod task_keys;
 
 use std::collections::HashMap;
@@ -18,10 +20,14 @@ use std::sync::Arc;
 
 use chancery_control::routing::Pool;
 use chancery_sdk::{Agent, AgentSkill, AgentSpec, Relay};
+use chancery_store::Store;
 
 use crate::config::{AgentKind, AgentSection, SkillSection};
 
 pub(crate) use task_keys::TaskKeys;
+
+/// The extension by which a card states how the agent is run.
+const RUNTIME_EXTENSION: &str = "urn:chancery:ext:runtime:v1";
 
 /// What an agent may need of the gateway that it is built for.
 pub(crate) struct Surroundings {
@@ -29,6 +35,8 @@ pub(crate) struct Surroundings {
     pub(crate) pools: HashMap<String, Arc<Pool>>,
     /// What agents that run here call others with.
     pub(crate) keys: Arc<TaskKeys>,
+    /// Where what was said before is found.
+    pub(crate) store: Arc<Store>,
 }
 
 /// An agent, ready to be put at its path.
@@ -45,6 +53,7 @@ pub(crate) async fn build(section: &AgentSection, surroundings: &Surroundings) -
         AgentKind::Builtin => Ok(Built::Agent(Box::new(builtin::build(section)?))),
         AgentKind::A2a => a2a::build(section, surroundings.pools.get(&section.name)).await.map(Built::Relay),
         AgentKind::Command => Ok(Built::Agent(Box::new(command::build(section, &surroundings.keys).await?))),
+        AgentKind::Model => Ok(Built::Agent(Box::new(model::build(section, &surroundings.store)?))),
     }
 }
 
@@ -53,7 +62,7 @@ pub(crate) fn declared_skills(section: &AgentSection) -> anyhow::Result<Vec<Stri
     match section.kind {
         AgentKind::Builtin => Ok(skills_of(&builtin::build(section)?)),
         AgentKind::A2a => Ok(Vec::new()),
-        AgentKind::Command => {
+        AgentKind::Command | AgentKind::Model => {
             let skills = section.card.iter().flat_map(|card| &card.skills);
             Ok(skills.map(|skill| skill.id.clone()).collect())
         }

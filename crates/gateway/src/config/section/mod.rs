@@ -4,11 +4,13 @@ mod admin;
 mod card;
 mod cards;
 mod command;
+mod model;
 
 pub(crate) use admin::*;
 pub(crate) use card::*;
 pub(crate) use cards::*;
 pub(crate) use command::*;
+pub(crate) use model::*;
 
 /// What is wrong in a section: the key, what, and what to do about it.
 pub(super) type Complaint = (&'static str, String);

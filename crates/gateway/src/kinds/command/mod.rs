@@ -22,15 +22,13 @@ use chancery_sdk::{Agent, AgentSpec, Failure, JsonObject, Outcome, Turn};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
-use super::described;
 use super::task_keys::{TaskKey, TaskKeys};
+use super::{RUNTIME_EXTENSION, described};
 use crate::config::{AgentSection, CommandInput, CommandIsolation, CommandNetwork, CommandSection};
 use crate::sandbox::{Limits, Plan, Running, launch, preflight};
 use meter::{Meter, Rate};
 use output::Said;
 
-/// The extension by which a card states how the agent is run.
-const RUNTIME_EXTENSION: &str = "urn:chancery:ext:runtime:v1";
 /// How much longer than its program a turn may take.
 const SLACK: Duration = Duration::from_secs(30);
 
