@@ -41,7 +41,7 @@ impl Gateway {
             let built = kinds::build(agent, &surroundings).await?;
             skills.insert(agent.name.clone(), built.skills());
             server = match built {
-                Built::Agent(spec) => server.fleet_agent(*spec),
+                Built::Agent(spec) | Built::Absent(spec, _) => server.fleet_agent(*spec),
                 Built::Relay(relay) => server.fleet_relay(relay),
             };
         }
