@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use chancery_sdk::Server;
+use chancery_sdk::{Offer, Server};
 use chancery_store::{Store, StoreLimits};
 
 use crate::config::Config;
+use crate::fleet::{self, Addresses, Fleet, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::Identities;
 use crate::kinds::{self, Built, Surroundings};
@@ -31,22 +32,29 @@ impl Gateway {
         let identities = Identities::open(&config)?;
         let store = Arc::new(open_store(&config)?);
         let mut server = Server::builder().store(store.clone());
-        let (mut skills, pools) = (HashMap::new(), pools(&config)?);
+        let (mut skills, mut clients, pools) = (HashMap::new(), HashMap::new(), pools(&config)?);
         let surroundings = Surroundings { pools: pools.clone() };
         for agent in &config.agent {
             let built = kinds::build(agent, &surroundings).await?;
             skills.insert(agent.name.clone(), built.skills());
-            server = match built {
-                Built::Agent(spec) => server.fleet_agent(*spec),
-                Built::Relay(relay) => server.fleet_relay(relay),
+            let offer = match built {
+                Built::Agent(spec) => Offer::from(*spec),
+                Built::Relay(relay) => {
+                    clients.insert(agent.name.clone(), relay.client().clone());
+                    Offer::from(relay)
+                }
             };
+            server = server.offer(if agent.exposed { offer } else { offer.internal() });
         }
         let name = public_name(&config);
         let secret = identities.lineage_secret();
         let resolver = identities.resolver();
         let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
         let governor = Governor::new(&config, foundations).await?;
+        let fleet =
+            Fleet::new(config.fleet.clone(), Roster::of(&config.agent), governor.clone(), store.clone());
         server = identities.guard(server).guard(governor.clone());
+        server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
         if let Some(url) = &config.server.public_url {
             server = server.public_url(url);
         }
@@ -56,6 +64,8 @@ impl Gateway {
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
         governor.serves(server.service().clone());
+        fleet.serves(server.service().clone());
+        tokio::spawn(fleet::watch(Arc::downgrade(&fleet)));
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
         Ok(Self { server, store, names })
     }

@@ -3,6 +3,7 @@
 mod cli;
 mod config;
 mod demo;
+mod fleet;
 mod gateway;
 mod govern;
 mod identity;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::section::{FleetSection, Trust};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -29,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) routing: RoutingSection,
     /// Who may do what, by name. `default` is for everyone whom no other policy is for.
     pub(crate) policy: BTreeMap<String, PolicySection>,
+    /// The fleet as a whole.
+    pub(crate) fleet: FleetSection,
     /// The agents.
     pub(crate) agent: Vec<AgentSection>,
 }
@@ -343,6 +346,13 @@ pub(crate) struct AgentSection {
     /// What a call costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) price: Option<PriceSection>,
+    /// Whether anybody outside the fleet may see and call it. If not, only agents of this fleet can, with the token of the
+    /// call that they work on, and to everybody else it is not there.
+    #[serde(default = "default_exposed")]
+    pub(crate) exposed: bool,
+    /// How far what it says is believed.
+    #[serde(default)]
+    pub(crate) trust: Trust,
 }
 
 /// What kind of agent it is.
@@ -378,6 +388,10 @@ pub(crate) struct PriceSection {
     /// For a thousand tokens, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) per_1k_tokens: Option<Usd>,
+}
+
+fn default_exposed() -> bool {
+    true
 }
 
 fn default_realm() -> String {

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `file` | what may be said |
+//! | `section` | what may be said, where it has a file of its own |
 //! | `document` | a file as a tree in which everything knows where it stands |
 //! | `check` | the tree compared with the schema of what may be said |
 //! | `sense` | what the schema cannot say: names that must be known, things that exclude each other |
@@ -15,6 +16,7 @@ mod document;
 mod effective;
 mod file;
 mod problem;
+mod section;
 mod sense;
 mod units;
 
@@ -27,6 +29,7 @@ use document::{Node, Origin};
 pub(crate) use effective::effective;
 pub(crate) use file::*;
 pub(crate) use problem::Problem;
+pub(crate) use section::*;
 pub(crate) use units::Usd;
 
 /// What the names of variables begin with: `CHANCERY__BUDGET__GLOBAL__MAX_USD_PER_MINUTE` is

@@ -10,6 +10,7 @@ use super::document::{Node, Origin};
 use super::file::{AgentKind, AgentSection, Config};
 use super::problem::{Problem, nearest};
 use crate::demo;
+use crate::fleet::RESERVED;
 
 /// Everything that does not make sense.
 pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
@@ -68,6 +69,10 @@ impl Sense<'_> {
                 self.complain(&at("name"), what).hint = Some(
                     "use 1 to 63 lower-case letters, digits and dashes, not beginning with a dash".to_owned(),
                 );
+            }
+            if RESERVED.contains(&agent.name.as_str()) {
+                let what = format!("`{}` leads elsewhere here, and is no name for an agent", agent.name);
+                self.complain(&at("name"), what).hint = Some("choose another name".to_owned());
             }
             if !names.insert(&agent.name) {
                 self.complain(&at("name"), format!("there are two agents `{}`", agent.name));

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use chancery_control::identity::IdentityResolver;
 use chancery_control::ledger::{Ledger, Prices};
-use chancery_control::lineage::{Keyring, Lineage, Open, Tokens};
+use chancery_control::lineage::{Arrival, Basis, Keyring, Lineage, Open, Tokens};
 use chancery_control::rate::{Counted, Rates};
 use chancery_control::routing::{Peer, Pool};
 use chancery_control::{Executor, Governed, Pipeline, Plane};
-use chancery_protocol::{BoxFuture, Call, Caller, Denied, DynEndpoint, Error, Reply};
+use chancery_protocol::{BoxFuture, Call, Caller, Denied, DynEndpoint, Error, Proof, Reply};
 use chancery_sdk::{Guard, Rate, Restored, Service};
 use chancery_store::Store;
 use parking_lot::Mutex;
@@ -122,6 +122,19 @@ impl Guard for Governor {
         let pipeline = Arc::new(Pipeline::new(self.plane.clone(), governed.clone(), executor));
         self.pipelines.lock().insert(governed.name.clone(), pipeline.clone());
         Arc::new(Front(pipeline))
+    }
+
+    /// Agents of this fleet, and whoever has the token of a call that is open here.
+    fn is_insider(&self, caller: &Caller, lineage: Option<&str>) -> bool {
+        let arrival = Arrival {
+            realm: &caller.principal.realm,
+            agent: caller.identity.agent.as_ref(),
+            anonymous: caller.identity.proof == Proof::Anonymous,
+            token: lineage,
+            trace: None,
+        };
+        let descent = self.plane.lineage.attribute(&arrival, self.plane.hands.now());
+        descent.is_ok_and(|descent| !matches!(descent.basis, Basis::Fresh | Basis::Foreign(_)))
     }
 
     fn restored(&self, agent: &str) -> Vec<Restored> {

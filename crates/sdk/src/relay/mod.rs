@@ -146,6 +146,11 @@ impl Relay {
         self.card.as_deref()
     }
 
+    /// The client of the agent whose card is shown.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Serves several agents that do the same as one, each by its client and a name for it. A new task is given to the one
     /// that the call's context names, or else to the first; what goes on with a task goes to the one that has it. The
     /// card is that of the first agent that can be reached.

@@ -1,6 +1,7 @@
 //! The agent card as a document: derived from what is mounted, served with everything a cache wants.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub(crate) struct Cards {
     union: Option<CardDocument>,
     /// The URIs of the extensions that the card names.
     pub(crate) extensions: Vec<String>,
+    /// What they are written from.
+    pub(super) card: Arc<AgentCard>,
 }
 
 /// A card, ready to be served.
@@ -166,17 +169,17 @@ pub(crate) fn is_card(path: &str) -> bool {
 }
 
 impl Cards {
-    pub(crate) fn new(card: &AgentCard, versions: &Versions) -> Result<Self, Error> {
-        let pure = CardDocument::new(serde_json::to_vec(card).map_err(Error::internal)?)?;
+    pub(crate) fn new(card: Arc<AgentCard>, versions: &Versions) -> Result<Self, Error> {
+        let pure = CardDocument::new(serde_json::to_vec(&*card).map_err(Error::internal)?)?;
         let mut union = None;
         let is_v0_1 = versions.serves(Version::V0_1);
         if versions.serves(Version::V0_3) || is_v0_1 {
             let mut body = Vec::new();
-            v0_3::card::write_union(&mut body, card, is_v0_1)?;
+            v0_3::card::write_union(&mut body, &card, is_v0_1)?;
             union = Some(CardDocument::new(body)?);
         }
         let extensions = card.capabilities.extensions.iter().map(|known| known.uri.clone()).collect();
-        Ok(Self { pure, union, extensions })
+        Ok(Self { pure, union, extensions, card })
     }
 
     /// Answers GET and HEAD. Who does not say that it speaks v1.0 may be somebody who does not know it.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_protocol::{BoxFuture, DynEndpoint, Error, Principal, TaskId};
+use chancery_protocol::{AgentCard, BoxFuture, DynEndpoint, Error, Principal, TaskId};
 use http::Response;
 
 use super::body::Body;
@@ -148,6 +148,22 @@ impl Service {
     /// Whoever answers the calls to an agent, behind whatever stands in front of it.
     pub fn endpoint(&self, agent: &str) -> Option<Arc<dyn DynEndpoint>> {
         self.site.table.load().named(agent).map(|mount| mount.endpoint())
+    }
+
+    /// The card of an agent, as it is shown now.
+    pub fn card(&self, agent: &str) -> Option<Arc<AgentCard>> {
+        self.site.table.load().named(agent).map(|mount| mount.shown.now().card.clone())
+    }
+
+    /// Writes into a card how whatever is at a path can be called there, and how callers prove who they are. Over gRPC,
+    /// which has no paths, a tenant names it.
+    pub fn complete_card(&self, path: &str, tenant: &str, card: &mut AgentCard) {
+        self.site.mounter.place(path, tenant).put_to(card);
+    }
+
+    /// The URL that its cards name.
+    pub fn url(&self) -> &str {
+        &self.site.mounter.url
     }
 
     /// The runtime of an agent of the site, by the agent's name: what

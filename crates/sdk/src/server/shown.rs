@@ -56,9 +56,10 @@ async fn follow(shown: Weak<Shown>, relay: Relay, place: Place) {
         if known.as_deref() == Some(&*card) {
             continue;
         }
-        let (Some(shown), written) =
-            (shown.upgrade(), Cards::new(&derive_relayed(&relay, Some(&card), &place), &place.versions))
-        else {
+        let (Some(shown), written) = (
+            shown.upgrade(),
+            Cards::new(Arc::new(derive_relayed(&relay, Some(&card), &place)), &place.versions),
+        ) else {
             return;
         };
         match written {
