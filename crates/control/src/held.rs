@@ -14,7 +14,7 @@ use crate::Millis;
 use crate::gate::Given;
 use crate::ledger::{Account, Estimate, Figure, Reservation, Tariff};
 use crate::lineage::OpenHop;
-use crate::plane::{Plane, Stop};
+use crate::plane::{Booked, Plane, Stop};
 use crate::policy::{COST_LIMIT, Caps, GATE as POLICY, Slot, TOKEN_LIMIT};
 use crate::routing::Watched;
 
@@ -56,13 +56,14 @@ struct Grants {
 }
 
 /// What is known of what the call has used.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Spent {
     /// What its task had used before.
     before: Usage,
     /// All that its task has used, if anybody has said so.
     total: Option<Usage>,
-    stopped: bool,
+    /// Why the work is to stop, if it is.
+    stopped: Option<String>,
 }
 
 /// What a call leaves the gates with, besides what they gave it.
@@ -147,15 +148,33 @@ impl Held {
         self.stop(format!("{POLICY_TIMEOUT}: the call took longer than the {limit:?} that policy allows"));
     }
 
-    /// Has the work stopped, once.
+    /// Whether an agent was called.
+    pub(crate) fn is_of(&self, agent: &str) -> bool {
+        &*self.open.agent == agent
+    }
+
+    /// The agent is cut off.
+    pub(crate) fn contained(&self, reason: &str) {
+        self.stop(format!("agent `{}` is contained: {reason}", self.open.agent));
+    }
+
+    /// Has the work stopped, once: now, or as soon as there is a task to stop.
     fn stop(&self, why: String) {
-        if std::mem::replace(&mut self.spent.lock().stopped, true) {
-            return;
+        {
+            let mut spent = self.spent.lock();
+            if spent.stopped.is_some() {
+                return;
+            }
+            spent.stopped = Some(why.clone());
         }
         if let Some(task) = self.open.task() {
-            let (agent, principal) = (self.open.agent.clone(), self.principal.clone());
-            self.plane.hands.stop(Stop { agent, principal, task: task.clone(), why: Some(why) });
+            self.stop_task(task, why);
         }
+    }
+
+    fn stop_task(&self, task: &TaskId, why: String) {
+        let (agent, principal) = (self.open.agent.clone(), self.principal.clone());
+        self.plane.hands.stop(Stop { agent, principal, task: task.clone(), why: Some(why) });
     }
 
     fn reserved(&self) -> Amount {
@@ -164,7 +183,10 @@ impl Held {
 
     /// What the call comes to, and what it has used.
     fn settlement(&self, state: Option<TaskState>, reported: Option<Usage>) -> (Settled, Usage) {
-        let Spent { before, total, .. } = *self.spent.lock();
+        let (before, total) = {
+            let spent = self.spent.lock();
+            (spent.before, spent.total)
+        };
         let total = most(total, reported);
         let used = total.map(|total| less(total, before));
         let figure = self.tariff.charge(&self.estimate, used.map(|used| (used, self.source)));
@@ -229,6 +251,18 @@ impl Held {
             reservation.settle(settled.charged, now);
         }
         self.close();
+        self.plane.hands.booked(&Booked {
+            hop: self.open.hop,
+            root: self.open.root,
+            depth: self.open.context.depth,
+            trace: &self.trace,
+            caller: &self.open.caller,
+            agent: &self.open.agent,
+            peer: self.open.peer.as_deref(),
+            task: self.open.task(),
+            opened: self.opened,
+            settled,
+        });
         let is_cut_short = matches!(settled.state, Some(TaskState::Canceled | TaskState::Failed));
         self.plane.lineage.open.remove(&self.open);
         let following = if is_cut_short { self.plane.lineage.open.cascade(&self.open) } else { Vec::new() };
@@ -262,6 +296,10 @@ impl Hold for Held {
 
     fn begin(&self, task: &TaskId) -> Box<Edge> {
         self.open.began(task);
+        let stopped = self.spent.lock().stopped.clone();
+        if let Some(why) = stopped {
+            self.stop_task(task, why);
+        }
         if let (Some(until), Some(held)) = (self.until, self.itself.get().and_then(Weak::upgrade)) {
             self.plane.watch(&held, until);
         }

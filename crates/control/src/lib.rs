@@ -14,11 +14,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `gate`, `gates/` | what a gate is, and the six that there are |
+//! | `gate`, `gates/` | what a gate is, and those that there are |
 //! | `pipeline`, `permitted` | the way through them, and to whoever answers |
 //! | `plane` | all that is decided with, and the ports to the world outside |
 //! | `held` | what an admitted call holds until it is settled |
 //! | `restore` | what an earlier process had let through |
+//! | `containment` | agents that are cut off |
 //! | `explain` | what the gates would say, to read |
 //! | `identity` | who is calling, and whether it may come in |
 //! | `ledger` | what may be spent: accounts, windows, reservations, prices |
@@ -27,6 +28,7 @@
 //! | `rate` | how often anybody may ask anything |
 //! | `routing` | pools of equal agents, selectors, breakers |
 
+pub mod containment;
 mod explain;
 mod gate;
 pub mod gates;
@@ -48,6 +50,6 @@ pub use gate::{Continue, Gate, Note, Passage, Verdict};
 pub use held::POLICY_TIMEOUT;
 pub use permitted::{Executor, Permitted};
 pub use pipeline::Pipeline;
-pub use plane::{Governed, Hands, Mode, Plane, PlaneSettings, Stop};
+pub use plane::{Booked, Governed, Hands, Mode, Plane, PlaneSettings, Stop};
 pub use restore::RestoredCall;
 pub use time::Millis;

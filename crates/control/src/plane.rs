@@ -5,13 +5,16 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use chancery_protocol::{BoxFuture, Edge, Hold as _, HopId, Principal, TaskId};
+use chancery_protocol::{BoxFuture, Edge, Hold as _, HopId, Principal, Settled, TaskId};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use crate::Millis;
+use crate::containment::Containment;
 use crate::gate::Gate;
-use crate::gates::{BudgetGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate};
+use crate::gates::{
+    BudgetGate, ContainmentGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate,
+};
 use crate::held::Held;
 use crate::identity::IdentityResolver;
 use crate::ledger::{Cap, Caps, Ledger, Prices};
@@ -30,6 +33,9 @@ pub trait Hands: Send + Sync + fmt::Debug {
     /// Keeps the record of a call that has no task to be kept with.
     fn record(&self, edge: Box<Edge>);
 
+    /// A call is over and booked. For those who count or write it down; nothing depends on it.
+    fn booked(&self, _call: &Booked<'_>) {}
+
     /// Something is due earlier than was said: see [`Plane::next_tick`].
     fn wake(&self);
 
@@ -40,6 +46,31 @@ pub trait Hands: Send + Sync + fmt::Debug {
         agent: Arc<str>,
         key: String,
     ) -> BoxFuture<'static, Option<TaskId>>;
+}
+
+/// A call that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Booked<'a> {
+    /// The call.
+    pub hop: HopId,
+    /// The call from outside that it goes back to.
+    pub root: HopId,
+    /// How many calls are between the two.
+    pub depth: u16,
+    /// What the calls of one purpose have in common, in traces.
+    pub trace: &'a str,
+    /// Who called.
+    pub caller: &'a str,
+    /// The agent that was called.
+    pub agent: &'a str,
+    /// The member that was chosen, if it is a pool.
+    pub peer: Option<&'a str>,
+    /// Its task, if there was one.
+    pub task: Option<&'a TaskId>,
+    /// When it was let through.
+    pub opened: Millis,
+    /// What it came to.
+    pub settled: &'a Settled,
 }
 
 /// A task whose work is to be stopped.
@@ -103,6 +134,8 @@ pub struct Plane {
     pub lineage: Lineage,
     /// Who may do what.
     pub policy: Policy,
+    /// Which agents are cut off.
+    pub containment: Containment,
     /// How many calls are open, by caller and skill.
     pub slots: Arc<Slots>,
     /// The rest.
@@ -135,6 +168,7 @@ impl Plane {
         // judges a concrete target.
         let gates: Vec<Box<dyn Gate>> = vec![
             Box::new(IdentityGate),
+            Box::new(ContainmentGate),
             Box::new(IdempotencyGate),
             Box::new(BudgetGate),
             Box::new(LineageGate),
@@ -142,8 +176,21 @@ impl Plane {
             Box::new(PolicyGate),
         ];
         let held = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (slots, due) = (Slots::new(), Mutex::default());
-        Self { resolver, ledger, prices, lineage, policy, slots, settings, hands, gates, held, due }
+        let (slots, due, containment) = (Slots::new(), Mutex::default(), Containment::default());
+        Self {
+            resolver,
+            ledger,
+            prices,
+            lineage,
+            policy,
+            containment,
+            slots,
+            settings,
+            hands,
+            gates,
+            held,
+            due,
+        }
     }
 
     /// Adds a gate behind the others.
@@ -218,10 +265,22 @@ impl Plane {
         deadline.map(|deadline| now + deadline.saturating_duration_since(Instant::now()))
     }
 
+    /// Cuts an agent off: nothing begins there any more, and what is under way is stopped, for a reason that its callers
+    /// may read. Says how many calls were stopped.
+    pub fn contain(&self, agent: &str, reason: &str) -> usize {
+        self.containment.contain(agent, reason);
+        let open = self.open_here().into_iter().filter(|held| held.is_of(agent));
+        open.map(|held| held.contained(reason)).count()
+    }
+
     /// All calls that are open.
     pub fn open_calls(&self) -> Vec<Edge> {
+        self.open_here().into_iter().map(|held| *held.edge(None)).collect()
+    }
+
+    fn open_here(&self) -> Vec<Arc<Held>> {
         let shards = self.held.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>());
-        shards.filter_map(|held| held.upgrade()).map(|held| *held.edge(None)).collect()
+        shards.filter_map(|held| held.upgrade()).collect()
     }
 
     fn shard(&self, hop: HopId) -> &Mutex<HashMap<HopId, Weak<Held>, RandomState>> {

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use chancery_control::routing::Pool;
 use chancery_sdk::{Offer, Server};
 use chancery_store::{Store, StoreLimits};
 
+use crate::admin::{self, ContainedFile, Desk};
 use crate::config::Config;
 use crate::fleet::{self, Addresses, Fleet, Roster};
 use crate::govern::{Foundations, Governor, pools};
@@ -49,10 +51,15 @@ impl Gateway {
         let name = public_name(&config);
         let secret = identities.lineage_secret();
         let resolver = identities.resolver();
+        let pools_known = pools.clone();
         let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
         let governor = Governor::new(&config, foundations).await?;
-        let fleet =
-            Fleet::new(config.fleet.clone(), Roster::of(&config.agent), governor.clone(), store.clone());
+        let fleet = Fleet::new(
+            config.fleet.clone(),
+            Roster::of(&config.agent, &clients),
+            governor.clone(),
+            store.clone(),
+        );
         server = identities.guard(server).guard(governor.clone());
         server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
         if let Some(url) = &config.server.public_url {
@@ -66,6 +73,7 @@ impl Gateway {
         governor.serves(server.service().clone());
         fleet.serves(server.service().clone());
         tokio::spawn(fleet::watch(Arc::downgrade(&fleet)));
+        look_after(&config, &governor, &pools_known, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
         Ok(Self { server, store, names })
     }
@@ -92,6 +100,32 @@ impl Gateway {
         self.server.run().await;
         self.store.close();
     }
+}
+
+/// Has the gateway looked after; agents that were contained stay so.
+async fn look_after(
+    config: &Arc<Config>,
+    governor: &Governor,
+    pools: &HashMap<String, Arc<Pool>>,
+    store: &Arc<Store>,
+    server: &Server,
+) -> anyhow::Result<()> {
+    let data = &config.store.data;
+    let contained = ContainedFile::of(data);
+    for (agent, reason) in contained.read()? {
+        tracing::warn!(agent, reason, "agent `{agent}` is still contained: {reason}");
+        governor.plane().containment.contain(&agent, &reason);
+    }
+    let desk = Desk {
+        config: config.clone(),
+        plane: governor.plane().clone(),
+        pools: pools.clone(),
+        store: store.clone(),
+        service: server.service().clone(),
+        metrics: governor.metrics().clone(),
+        contained,
+    };
+    admin::open(&config.admin, data, desk).await
 }
 
 /// Opens the store that the configuration names.

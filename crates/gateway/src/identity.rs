@@ -6,8 +6,8 @@
 //! | `keys.json` | the records of API keys; written by `chancery key`, read again when it changes |
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -24,6 +24,7 @@ use chancery_sdk::ServerBuilder;
 use http::request::Parts;
 
 use crate::config::{Config, KnownAgent};
+use crate::files::write_private;
 use crate::gateway::public_name;
 
 const SECRET: &str = "secret";
@@ -219,15 +220,4 @@ fn secret(path: &Path) -> anyhow::Result<ServerSecret> {
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
-}
-
-/// Writes a file that only its owner can read.
-fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let write = || {
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,13 +1,16 @@
 //! The `chancery` binary: the command line, in a runtime.
 
+mod admin;
 mod cli;
 mod config;
 mod demo;
+mod files;
 mod fleet;
 mod gateway;
 mod govern;
 mod identity;
 mod kinds;
+mod metrics;
 mod rehearsal;
 
 use std::process::ExitCode;

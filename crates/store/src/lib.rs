@@ -10,6 +10,7 @@
 //! | `record` | what is written and read: scopes, batches, snapshots, pages |
 //! | `error` | what can go wrong |
 //! | `limits` | how much is kept, and for how long |
+//! | `census` | how many tasks there are |
 //! | `clock` | the time, which never goes back |
 //! | `edge`, `root`, `spend` | the record of admitted calls, and what they cost added up |
 //! | `outbox` | push notification configurations, and what is still to be delivered to them |
@@ -18,6 +19,7 @@
 //! | `memory/` | the store that lives in this process |
 //! | `sqlite/` | the store that outlives it |
 
+mod census;
 mod clock;
 mod edge;
 mod error;

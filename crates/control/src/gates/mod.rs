@@ -1,6 +1,7 @@
-//! The gates, one file each. Their order is the list in `pipeline`.
+//! The gates, one file each. Their order is the list in `plane`.
 
 mod budget;
+mod containment;
 mod idempotency;
 mod identity;
 mod lineage;
@@ -8,6 +9,7 @@ mod policy;
 mod routing;
 
 pub use budget::BudgetGate;
+pub use containment::ContainmentGate;
 pub use idempotency::IdempotencyGate;
 pub use identity::IdentityGate;
 pub use lineage::LineageGate;

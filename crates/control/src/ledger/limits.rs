@@ -159,6 +159,15 @@ impl Metric {
         self as usize
     }
 
+    /// Its name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MicroUsd => "micro_usd",
+            Self::Tokens => "tokens",
+            Self::Tasks => "tasks",
+        }
+    }
+
     /// A quantity of it, for people to read.
     pub fn text(self, quantity: u64) -> String {
         match self {

@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod admin;
 mod agent;
 mod card;
 mod config;
@@ -37,12 +38,25 @@ pub(crate) struct Arguments {
     #[arg(long, env = "CHANCERY_LOG", default_value = "warn", global = true, value_name = "FILTER")]
     log: String,
 
+    /// How to log
+    #[arg(long, env = "CHANCERY_LOG_FORMAT", default_value = "text", global = true, value_name = "FORMAT")]
+    log_format: LogFormat,
+
     #[command(subcommand)]
     command: Command,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// An object on each line
+    Json,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
+    Admin(admin::AdminCommand),
     Card(card::CardCommand),
     Check(config::Check),
     ConfigSchema(config::ConfigSchema),
@@ -80,6 +94,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
 impl Command {
     fn format(&self) -> Format {
         match self {
+            Self::Admin(admin) => admin.format(),
             Self::Card(card) => card.format(),
             Self::Send(send) => send.format(),
             Self::Task(task) => task.format(),
@@ -97,9 +112,10 @@ impl Command {
 
 impl Arguments {
     async fn run(self) -> anyhow::Result<()> {
-        start_logging(&self.log)?;
+        start_logging(&self.log, self.log_format)?;
         let mut out = std::io::stdout();
         match self.command {
+            Command::Admin(admin) => admin.run(&mut out).await,
             Command::Card(card) => card.run(&mut out).await,
             Command::Check(check) => check.run(&mut out),
             Command::ConfigSchema(schema) => schema.run(&mut out),
@@ -137,9 +153,13 @@ fn report(format: Format, outcome: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-fn start_logging(filter: &str) -> anyhow::Result<()> {
+fn start_logging(filter: &str, format: LogFormat) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(filter)?;
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(colour).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::section::{FleetSection, Trust};
+use super::section::{AdminSection, FleetSection, Trust};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -16,6 +16,8 @@ use super::units::Usd;
 pub(crate) struct Config {
     /// Where and how it listens.
     pub(crate) server: ServerSection,
+    /// How it is looked after.
+    pub(crate) admin: AdminSection,
     /// Where tasks are kept.
     pub(crate) store: StoreSection,
     /// Who may come in.

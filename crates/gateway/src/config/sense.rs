@@ -20,6 +20,11 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
     if let Some(fallback) = &config.routing.fallback {
         sense.selector(&["routing", "fallback"], fallback);
     }
+    if config.admin.enabled && !config.admin.listen.ip().is_loopback() {
+        let hint = "use an address of this machine, such as 127.0.0.1:9090, and a tunnel or a proxy to reach it from elsewhere";
+        sense.complain(&["admin", "listen"], "others than this machine could reach it").hint =
+            Some(hint.to_owned());
+    }
     sense.allow_list(&config.identity.allow);
     sense.policies(config);
     sense.known_agents(config);

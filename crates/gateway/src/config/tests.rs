@@ -126,6 +126,13 @@ fn flags_stand_over_everything() {
 }
 
 #[test]
+fn only_this_machine_looks_after_it() {
+    let told = complaints("[admin]\nlisten = \"0.0.0.0:9090\"\n");
+    assert!(told[0].contains("others than this machine could reach it"), "{told:?}");
+    assert!(read_with("[admin]\nenabled = false\nlisten = \"0.0.0.0:9090\"\n", &[]).is_ok());
+}
+
+#[test]
 fn agents_are_checked_by_their_kind() {
     let told = complaints(
         "[[agent]]\nname = \"Echo\"\nkind = \"builtin\"\n[[agent]]\nname = \"far\"\nkind = \"a2a\"\n[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"http://x\"\n",

@@ -3,25 +3,31 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use chancery_control::{Hands, Millis, Plane, Stop};
-use chancery_protocol::{BoxFuture, Edge, Principal, TaskId};
+use chancery_control::{Booked, Hands, Millis, Plane, Stop};
+use chancery_protocol::{BoxFuture, Edge, ErrorCode, Principal, TaskId};
 use chancery_sdk::Service;
 use chancery_store::{Scope, Store};
 use tokio::sync::{Notify, mpsc};
 
+use super::access;
+use crate::metrics::Metrics;
+
 /// How many things may wait to be done. What comes then is done by a task of its own.
 const WAITING: usize = 4096;
 
+/// How often, and how long apart, it is looked for a task that is to be stopped.
+const LOOKS: u32 = 5;
+const LOOK: Duration = Duration::from_millis(20);
+
 /// The gateway's side of the control plane's ports.
-#[derive(Debug)]
 pub(super) struct Helper {
     store: Arc<Store>,
     jobs: mpsc::Sender<Job>,
     due: Arc<Notify>,
     service: Arc<OnceLock<Service>>,
+    metrics: Arc<Metrics>,
 }
 
-#[derive(Debug)]
 enum Job {
     Stop(Stop),
     Record(Box<Edge>),
@@ -36,11 +42,11 @@ pub(super) struct Worker {
 }
 
 impl Helper {
-    pub(super) fn new(store: Arc<Store>) -> (Self, Worker) {
+    pub(super) fn new(store: Arc<Store>, metrics: Arc<Metrics>) -> (Self, Worker) {
         let (jobs, queue) = mpsc::channel(WAITING);
         let (due, service) = (Arc::new(Notify::new()), Arc::new(OnceLock::new()));
         let worker = Worker { jobs: queue, due: due.clone(), store: store.clone(), service: service.clone() };
-        (Self { store, jobs, due, service }, worker)
+        (Self { store, jobs, due, service, metrics }, worker)
     }
 
     /// Says who serves, once that is known.
@@ -69,6 +75,11 @@ impl Hands for Helper {
         self.give(Job::Record(edge));
     }
 
+    fn booked(&self, call: &Booked<'_>) {
+        self.metrics.booked(call);
+        access::booked(call, self.now());
+    }
+
     fn wake(&self) {
         self.due.notify_one();
     }
@@ -82,6 +93,12 @@ impl Hands for Helper {
         let store = self.store.clone();
         let scope = Scope { realm: principal.realm, owner: principal.id, agent };
         Box::pin(async move { store.task_of_key(&scope, &key).await.ok().flatten() })
+    }
+}
+
+impl std::fmt::Debug for Helper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Helper").finish_non_exhaustive()
     }
 }
 
@@ -118,19 +135,36 @@ impl Job {
                     tracing::error!(%hop, %error, "the record of call {hop} is lost");
                 }
             }
-            Self::Stop(Stop { agent, principal, task, why }) => {
-                let Some(service) = service.get() else { return };
-                let stopped = match &why {
-                    Some(why) => service.stop_task(&agent, &principal, &task, why).await,
-                    None => service.cancel_task(&agent, &principal, &task).await,
-                };
-                match stopped {
-                    Ok(_) => tracing::info!(task.id = %task, agent = &*agent, why, "stopped task {task}"),
-                    Err(error) => {
-                        tracing::warn!(task.id = %task, agent = &*agent, %error, "task {task} is not stopped");
-                    }
+            Self::Stop(stop) => {
+                if let Some(service) = service.get() {
+                    carry_out(service, &stop).await;
                 }
             }
+        }
+    }
+}
+
+/// Stops a task. One that has just begun may not be written yet.
+async fn carry_out(service: &Service, stop: &Stop) {
+    let Stop { agent, principal, task, why } = stop;
+    let mut looks = LOOKS;
+    let stopped = loop {
+        let stopped = match why {
+            Some(why) => service.stop_task(agent, principal, task, why).await,
+            None => service.cancel_task(agent, principal, task).await,
+        };
+        match stopped {
+            Err(error) if error.code() == ErrorCode::TaskNotFound && looks > 0 => {
+                looks -= 1;
+                tokio::time::sleep(LOOK).await;
+            }
+            stopped => break stopped,
+        }
+    };
+    match stopped {
+        Ok(_) => tracing::info!(task.id = %task, agent = &**agent, why, "stopped task {task}"),
+        Err(error) => {
+            tracing::warn!(task.id = %task, agent = &**agent, %error, "task {task} is not stopped");
         }
     }
 }

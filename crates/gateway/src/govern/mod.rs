@@ -3,9 +3,11 @@
 //! | file | holds |
 //! |---|---|
 //! | `settings` | what the configuration says, in the words of the control plane |
+//! | `access` | the log of calls |
 //! | `hands` | what the control plane needs done |
 //! | `restore` | what an earlier process had let through |
 
+mod access;
 mod hands;
 mod restore;
 mod settings;
@@ -28,6 +30,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::{AgentKind, AgentSection, Config};
+use crate::metrics::{Meter, Metrics};
 use hands::{Helper, Worker};
 use restore::Past;
 
@@ -38,6 +41,7 @@ pub(crate) struct Governor {
     agents: HashMap<Arc<str>, Arc<Governed>>,
     pipelines: Mutex<HashMap<Arc<str>, Arc<Pipeline>>>,
     rates: Rates,
+    metrics: Arc<Metrics>,
     past: Mutex<Past>,
 }
 
@@ -60,7 +64,8 @@ impl Governor {
     /// Makes the control plane. What an earlier process had let through counts on.
     pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
         let Foundations { store, name, secret, resolver, skills, pools } = foundations;
-        let (helper, worker) = Helper::new(store.clone());
+        let metrics = Metrics::new();
+        let (helper, worker) = Helper::new(store.clone(), metrics.clone());
         let helper = Arc::new(helper);
         let past = Past::read(&store).await.context("cannot read what was let through before")?;
         let keys = Keyring::try_new(&key_id(&secret), &secret)?;
@@ -94,7 +99,7 @@ impl Governor {
         tokio::spawn(Worker::run(worker, plane.clone()));
         let rates = settings::rates(&config.rate);
         let (pipelines, past) = (Mutex::default(), Mutex::new(past));
-        Ok(Arc::new(Self { plane, helper, agents, pipelines, rates, past }))
+        Ok(Arc::new(Self { plane, helper, agents, pipelines, rates, metrics, past }))
     }
 
     /// Says who serves, once that is known.
@@ -107,6 +112,10 @@ impl Governor {
         self.pipelines.lock().get(agent).cloned()
     }
 
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
     pub(crate) fn plane(&self) -> &Arc<Plane> {
         &self.plane
     }
@@ -115,13 +124,14 @@ impl Governor {
 impl Guard for Governor {
     fn protect(&self, agent: &str, endpoint: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint> {
         let Some(governed) = self.agents.get(agent) else { return endpoint };
+        let meter = Meter::new(self.metrics.clone(), governed.name.clone());
         let executor = match governed.is_local {
             true => Executor::Local(endpoint),
             false => Executor::Remote(endpoint),
         };
         let pipeline = Arc::new(Pipeline::new(self.plane.clone(), governed.clone(), executor));
         self.pipelines.lock().insert(governed.name.clone(), pipeline.clone());
-        Arc::new(Front(pipeline))
+        Arc::new(Front { pipeline, meter })
     }
 
     /// Agents of this fleet, and whoever has the token of a call that is open here.
@@ -151,12 +161,22 @@ impl Guard for Governor {
     }
 }
 
-/// A pipeline that is kept in two places.
-struct Front(Arc<Pipeline>);
+/// A pipeline, and what counts and writes down the calls through it.
+struct Front {
+    pipeline: Arc<Pipeline>,
+    meter: Meter,
+}
 
 impl DynEndpoint for Front {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
-        self.0.call(call)
+        let operation = call.request.operation();
+        let visit = access::Visit::begin(&call);
+        Box::pin(async move {
+            let reply = self.pipeline.call(call).await;
+            self.meter.count(operation, &reply, visit.took());
+            visit.end(&self.pipeline.agent().name, operation, &reply);
+            reply
+        })
     }
 }
 

@@ -4,6 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use tempfile::TempDir;
 
 /// Killed when dropped.
@@ -57,6 +59,19 @@ impl Gateway {
         let ran = chancery(self.folder.path()).args(arguments).output().expect("it runs");
         assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8(ran.stdout).expect("it prints text")
+    }
+
+    /// A file of the folder.
+    pub(crate) fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(path)).expect("it can be read")
+    }
+
+    /// The status of a GET with a bearer token.
+    pub(crate) async fn status_of(&self, url: &str, token: &str) -> u16 {
+        let request = http::Request::get(url).header("authorization", format!("Bearer {token}"));
+        let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).expect("a request");
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        client.request(request).await.expect("an answer").status().as_u16()
     }
 
     fn stop(&mut self) {

@@ -1,6 +1,7 @@
 //! `chancery serve` as a process: every gate refuses, on every wire; keys come and go while it runs; what was spent is
 //! known after it was killed.
 
+mod admin;
 mod gateway;
 
 use std::time::Duration;

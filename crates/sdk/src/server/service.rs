@@ -192,6 +192,16 @@ impl Service {
         self.site.mounter.deliverer.get()
     }
 
+    /// How many streams are open.
+    pub fn open_streams(&self) -> usize {
+        self.site.streams.open()
+    }
+
+    /// Whether it is about to go: no call is taken any more.
+    pub fn is_stopping(&self) -> bool {
+        self.site.stopping.is_cancelled()
+    }
+
     pub(crate) fn limits(&self) -> &ServerLimits {
         &self.site.limits
     }

@@ -57,6 +57,7 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub(crate) struct StreamSlots {
     slots: Arc<Semaphore>,
+    most: usize,
     keep_alive: Duration,
 }
 
@@ -442,7 +443,13 @@ impl Site {
 
 impl StreamSlots {
     pub(crate) fn new(limits: &ServerLimits) -> Self {
-        Self { slots: Arc::new(Semaphore::new(limits.streams)), keep_alive: limits.keep_alive }
+        let slots = Arc::new(Semaphore::new(limits.streams));
+        Self { slots, most: limits.streams, keep_alive: limits.keep_alive }
+    }
+
+    /// How many are taken.
+    pub(super) fn open(&self) -> usize {
+        self.most.saturating_sub(self.slots.available_permits())
     }
 
     /// A place for what the operation answers with, if that is a stream.

@@ -15,10 +15,10 @@ mod retention;
 mod spend;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use chancery_protocol::{TaskId, Timestamp};
+use chancery_protocol::{TaskId, TaskState, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
@@ -140,6 +140,17 @@ impl MemoryStore {
     pub(crate) fn check(&self) -> StoreCheck {
         let tasks = self.scopes.read().values().map(|tasks| tasks.lock().len() as u64).sum();
         StoreCheck { tasks, problems: Vec::new() }
+    }
+
+    pub(crate) fn census(&self) -> Vec<(TaskState, u64)> {
+        let tables: Vec<_> = self.scopes.read().values().cloned().collect();
+        let mut counted = BTreeMap::new();
+        for table in tables {
+            for state in table.lock().states() {
+                counted.entry(state as u8).or_insert((state, 0)).1 += 1;
+            }
+        }
+        counted.into_values().collect()
     }
 
     pub(crate) fn delete_owner(&self, realm: &str, owner: &str) -> usize {

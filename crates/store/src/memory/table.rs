@@ -50,6 +50,11 @@ impl Table {
         self.tasks.len()
     }
 
+    /// The state of each task.
+    pub(super) fn states(&self) -> impl Iterator<Item = TaskState> {
+        self.order.values().map(|row| row.state)
+    }
+
     /// Removes everything. Gives how many tasks there were.
     pub(super) fn clear(&mut self) -> usize {
         self.order.clear();

@@ -6,9 +6,11 @@
 use chancery_protocol::{KeptTask, TaskId, TaskState};
 use rusqlite::{Connection, Row, params};
 
+use super::SqliteStore;
 use super::entry::Entries;
 use super::load;
 use super::place::{self, millis_and_nanos, state_number, state_of};
+use crate::error::StoreError;
 use crate::record::{ListQuery, Page, PageToken, Scope};
 
 /// Where a task stands in the order, and its number.
@@ -42,11 +44,29 @@ pub(super) fn list(
     Ok(Page { tasks, next, total: usize::try_from(total).unwrap_or_default() })
 }
 
+impl SqliteStore {
+    pub(crate) async fn census(&self) -> Result<Vec<(TaskState, u64)>, StoreError> {
+        self.readers
+            .read("count tasks", |connection| {
+                // Scope 0 stands for all of them together.
+                let all = counted(connection, 0)?.into_iter().filter(|(_, tasks)| *tasks > 0);
+                Ok(all.map(|(state, tasks)| (state, tasks.unsigned_abs())).collect())
+            })
+            .await
+    }
+}
+
+/// How many tasks a scope has in each state, in the order of the states.
+fn counted(connection: &Connection, scope: i64) -> rusqlite::Result<Vec<(TaskState, i64)>> {
+    let mut select =
+        connection.prepare_cached("SELECT state, tasks FROM counts WHERE scope = ? ORDER BY state")?;
+    let rows = select.query_map([scope], |row| Ok((state_of(row.get(0)?), row.get(1)?)))?;
+    rows.collect()
+}
+
 /// The states that the list is of and the scope has tasks in, with how many.
 fn states(connection: &Connection, scope: i64, query: &ListQuery) -> rusqlite::Result<Vec<(TaskState, i64)>> {
-    let mut select = connection.prepare_cached("SELECT state, tasks FROM counts WHERE scope = ?")?;
-    let rows = select.query_map([scope], |row| Ok((state_of(row.get(0)?), row.get(1)?)))?;
-    let mut states = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut states = counted(connection, scope)?;
     states.retain(|(state, tasks)| *tasks > 0 && query.state.is_none_or(|wanted| wanted == *state));
     Ok(states)
 }

@@ -19,8 +19,10 @@ pub(crate) async fn what_an_owner_had_is_deleted(store: Arc<Store>) {
         ended.commit(&store, scope).await.unwrap();
     }
     assert_eq!(store.check().await.unwrap().tasks, 10);
+    assert_eq!(store.census().await.unwrap(), [(TaskState::Working, 5), (TaskState::Completed, 5)]);
     assert_eq!(store.delete_owner("realm", "somebody").await.unwrap(), 4);
     assert_eq!(store.delete_owner("realm", "somebody").await.unwrap(), 0);
+    assert_eq!(store.census().await.unwrap(), [(TaskState::Working, 3), (TaskState::Completed, 3)]);
     for scope in [&theirs, &theirs_too] {
         assert_eq!(store.list(scope, &query(10)).await.unwrap().total, 0);
         assert_eq!(store.admitted(scope, &admission("k", 1)).await.unwrap(), None);

@@ -1,5 +1,7 @@
 //! Sections of the configuration that have a file of their own.
 
+mod admin;
 mod fleet;
 
-pub(crate) use fleet::*;
+pub(crate) use admin::AdminSection;
+pub(crate) use fleet::{FleetSection, Trust};

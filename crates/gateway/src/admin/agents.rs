@@ -1,0 +1,92 @@
+//! Agents: which there are, how they stand, who is cut off.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Problem;
+use super::desk::{Desk, member};
+
+/// Why an agent is contained.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Why {
+    reason: String,
+}
+
+/// How long a reason may be: it stands in every refusal.
+const LONGEST_REASON: usize = 500;
+
+pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
+    let open = desk.open_calls();
+    let agents = desk.config.agent.iter().map(|agent| {
+        let name = agent.name.as_str();
+        json!({
+            "name": name,
+            "kind": agent.kind,
+            "contained": desk.plane.containment.reason(name),
+            "openCalls": open.get(name).copied().unwrap_or_default(),
+            "members": desk.members(name).iter().map(member).collect::<Vec<_>>(),
+        })
+    });
+    Json(json!({ "agents": agents.collect::<Vec<_>>() }))
+}
+
+pub(super) async fn breakers(State(desk): State<Arc<Desk>>) -> Json<Value> {
+    let mut pools: Vec<_> = desk.pools.keys().collect();
+    pools.sort();
+    let pools = pools.into_iter().map(
+        |name| json!({ "agent": name, "members": desk.members(name).iter().map(member).collect::<Vec<_>>() }),
+    );
+    Json(json!({ "pools": pools.collect::<Vec<_>>() }))
+}
+
+/// Cuts an agent off: refuses what is new, stops what runs, which ends its streams.
+pub(super) async fn contain(
+    State(desk): State<Arc<Desk>>,
+    Path(name): Path<String>,
+    Json(why): Json<Why>,
+) -> Result<Json<Value>, Problem> {
+    known(&desk, &name)?;
+    let reason = why.reason.trim();
+    if reason.is_empty() || reason.len() > LONGEST_REASON || reason.chars().any(char::is_control) {
+        let what = format!("`reason` must be a line of at most {LONGEST_REASON} bytes; callers will read it");
+        return Err(Problem(StatusCode::BAD_REQUEST, what));
+    }
+    let stopped = desk.plane.contain(&name, reason);
+    tracing::warn!(agent = name, reason, stopped, "agent `{name}` is contained: {reason}");
+    record(&desk)?;
+    Ok(Json(json!({ "agent": name, "contained": reason, "stopped": stopped })))
+}
+
+pub(super) async fn release(
+    State(desk): State<Arc<Desk>>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    // Also one that is no longer configured.
+    if !desk.plane.containment.release(&name) {
+        known(&desk, &name)?;
+        return Err(Problem(StatusCode::CONFLICT, format!("agent `{name}` is not contained")));
+    }
+    tracing::warn!(agent = name, "agent `{name}` is released");
+    record(&desk)?;
+    Ok(Json(json!({ "agent": name, "contained": null })))
+}
+
+fn known(desk: &Desk, name: &str) -> Result<(), Problem> {
+    match desk.config.agent.iter().any(|agent| agent.name == name) {
+        true => Ok(()),
+        false => Err(Problem(StatusCode::NOT_FOUND, format!("there is no agent `{name}`"))),
+    }
+}
+
+fn record(desk: &Desk) -> Result<(), Problem> {
+    desk.contained.write(&desk.plane.containment.all()).map_err(|error| {
+        let what = format!("done, but it will not outlive this process: {error:#}");
+        Problem(StatusCode::INTERNAL_SERVER_ERROR, what)
+    })
+}

@@ -1,0 +1,75 @@
+//! Where the gateway is looked after, and by whose leave. Both stand in a file that only the owner of the data directory can
+//! read, so that `chancery admin` needs to be told nothing but the directory.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Context as _;
+use chancery_control::identity::ServerSecret;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::files::write_private;
+
+const FILE: &str = "admin.json";
+
+/// Where, and by whose leave. Made anew at each start.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Door {
+    url: String,
+    token: String,
+}
+
+impl Door {
+    /// Makes a token and writes it down.
+    pub(super) fn open(data: &Path, address: SocketAddr) -> anyhow::Result<Self> {
+        let token = ServerSecret::generate()?.to_text().to_string();
+        let door = Self { url: format!("http://{address}"), token };
+        let path = data.join(FILE);
+        // Nobody reads half of it.
+        let draft = path.with_extension("draft");
+        write_private(&draft, serde_json::to_string_pretty(&door)?.as_bytes())?;
+        fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(door)
+    }
+
+    /// What an earlier process wrote down is no longer true.
+    pub(super) fn forget(data: &Path) -> anyhow::Result<()> {
+        match fs::remove_file(data.join(FILE)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).context("cannot remove admin.json")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The door of the gateway that runs with this data directory.
+    pub(crate) fn find(data: &Path) -> anyhow::Result<Self> {
+        let path = data.join(FILE);
+        let text = fs::read(&path).with_context(|| {
+            let path = path.display();
+            format!("cannot read {path}; is `chancery serve` running with this data directory, and not `admin.enabled = false`?")
+        })?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Whether a request shows the token.
+    pub(super) fn lets_in(&self, headers: &HeaderMap) -> bool {
+        let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let Some(shown) = shown.and_then(|value| value.strip_prefix("Bearer ")) else { return false };
+        // Digests, so that how long it takes says nothing about the token.
+        Sha256::digest(shown.trim()) == Sha256::digest(&self.token)
+    }
+}

@@ -1,0 +1,109 @@
+//! The gateway looked after while it runs: what goes on, what is spent, who is cut off. On an address of its own, which
+//! only this machine can reach, for whoever has the token.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `door` | the address and the token, and the file that says both |
+//! | `listener` | the connections |
+//! | `desk` | what can be asked, and who knows it |
+//! | `agents` | agents, contained and released; members of pools |
+//! | `calls` | open calls, the tree of a root, cancel |
+//! | `money` | budgets |
+//! | `probes` | whether it lives, whether it is ready; metrics |
+//! | `client` | the other side: a request, for the command line |
+//! | `contained` | the record of who is cut off, which outlives the process |
+
+mod agents;
+mod calls;
+pub(crate) mod client;
+mod contained;
+mod desk;
+mod door;
+mod listener;
+mod money;
+mod probes;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::StatusCode;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::config::AdminSection;
+pub(crate) use contained::ContainedFile;
+pub(crate) use desk::Desk;
+pub(crate) use door::Door;
+
+/// How much anybody may send here.
+const LARGEST: usize = 64 * 1024;
+
+/// Listens, writes down where, and answers until the process ends.
+pub(crate) async fn open(section: &AdminSection, data: &Path, desk: Desk) -> anyhow::Result<()> {
+    if !section.enabled {
+        return Door::forget(data);
+    }
+    let listener = TcpListener::bind(section.listen)
+        .await
+        .with_context(|| format!("cannot listen on {} for `chancery admin`", section.listen))?;
+    let door = Arc::new(Door::open(data, listener.local_addr()?)?);
+    tracing::info!(url = door.url(), "looked after at {}", door.url());
+    tokio::spawn(listener::run(listener, router(Arc::new(desk), door)));
+    Ok(())
+}
+
+fn router(desk: Arc<Desk>, door: Arc<Door>) -> Router {
+    let open = Router::new().route("/livez", get(probes::livez)).route("/readyz", get(probes::readyz));
+    let locked = Router::new()
+        .route("/agents", get(agents::list))
+        .route("/agents/{name}/contain", post(agents::contain))
+        .route("/agents/{name}/release", post(agents::release))
+        .route("/breakers", get(agents::breakers))
+        .route("/calls", get(calls::list))
+        .route("/calls/{root}/tree", get(calls::tree))
+        .route("/tasks/{task}/cancel", post(calls::cancel))
+        .route("/budgets", get(money::budgets))
+        .route("/config", get(desk::config))
+        .route("/metrics", get(probes::metrics))
+        .layer(middleware::from_fn_with_state(door, only_with_the_token));
+    open.merge(locked).fallback(nowhere).layer(DefaultBodyLimit::max(LARGEST)).with_state(desk)
+}
+
+async fn only_with_the_token(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    match door.lets_in(request.headers()) {
+        true => next.run(request).await,
+        false => {
+            let why = "the token of this gateway is wanted: `Authorization: Bearer TOKEN`, see admin.json in its data directory";
+            let mut response = Problem(StatusCode::UNAUTHORIZED, why.to_owned()).into_response();
+            let challenge = http::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
+            response
+        }
+    }
+}
+
+async fn nowhere() -> Problem {
+    Problem(StatusCode::NOT_FOUND, "there is nothing at this path".to_owned())
+}
+
+/// What is wrong with a request, or could not be done.
+#[derive(Debug)]
+struct Problem(StatusCode, String);
+
+impl axum::response::IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl From<chancery_store::StoreError> for Problem {
+    fn from(error: chancery_store::StoreError) -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    }
+}
