@@ -87,7 +87,7 @@ impl Held {
     pub(crate) fn new(plane: Arc<Plane>, leaving: Leaving, given: Given) -> Arc<Self> {
         let Leaving { open, principal, payer, token, now, is_local, watched } = leaving;
         let Given { slot, caps, reservation, root, tariff, estimate, skill, .. } = given;
-        let tariff = tariff.unwrap_or_else(|| plane.prices.tariff(&open.agent, skill.as_ref()));
+        let tariff = tariff.unwrap_or_else(|| plane.prices.load().tariff(&open.agent, skill.as_ref()));
         let estimate = estimate.unwrap_or(free());
         let grants = Grants { slot, watched, reservation };
         let held = Arc::new(Self {
@@ -264,8 +264,9 @@ impl Held {
             settled,
         });
         let is_cut_short = matches!(settled.state, Some(TaskState::Canceled | TaskState::Failed));
-        self.plane.lineage.open.remove(&self.open);
-        let following = if is_cut_short { self.plane.lineage.open.cascade(&self.open) } else { Vec::new() };
+        self.plane.lineage.load().open.remove(&self.open);
+        let following =
+            if is_cut_short { self.plane.lineage.load().open.cascade(&self.open) } else { Vec::new() };
         following.iter().for_each(|hop| self.cancel(hop));
     }
 

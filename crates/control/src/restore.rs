@@ -51,7 +51,7 @@ impl Plane {
         reservation: Reservation,
     ) -> Option<RestoredCall> {
         let task = edge.task.clone()?;
-        let open = self.lineage.open.find(edge.root, edge.hop)?;
+        let open = self.lineage.load().open.find(edge.root, edge.hop)?;
         let principal = Principal { realm: edge.realm.clone(), id: edge.caller.clone() };
         let given = Given { reservation: Some(reservation), skill: edge.skill.clone(), ..Given::default() };
         let leaving = Leaving {

@@ -1,19 +1,19 @@
 //! The gateway: store, agents, control plane and server, put together from the configuration, top down.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use chancery_control::routing::Pool;
-use chancery_sdk::{Offer, Server};
+use chancery_sdk::{Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
 use crate::config::Config;
-use crate::fleet::{self, Addresses, Fleet, Roster};
+use crate::fleet::{self, Addresses, Agents, Fleet, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::Identities;
-use crate::kinds::{self, Built, Surroundings};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -26,40 +26,30 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Opens the store, finds the agents, puts the gates in front of them and listens.
-    pub(crate) async fn start(config: Arc<Config>) -> anyhow::Result<Self> {
+    /// Opens the store, finds the agents, puts the gates in front of them and listens. What `load` reads is put in force when
+    /// the file changes, and on SIGHUP.
+    pub(crate) async fn start(load: Load, file: Option<PathBuf>) -> anyhow::Result<Self> {
+        let config = Arc::new(load()?);
         if config.agent.is_empty() {
             bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
         }
         let identities = Identities::open(&config)?;
         let store = Arc::new(open_store(&config)?);
-        let mut server = Server::builder().store(store.clone());
-        let (mut skills, mut clients, pools) = (HashMap::new(), HashMap::new(), pools(&config)?);
-        let surroundings = Surroundings { pools: pools.clone() };
-        for agent in &config.agent {
-            let built = kinds::build(agent, &surroundings).await?;
-            skills.insert(agent.name.clone(), built.skills());
-            let offer = match built {
-                Built::Agent(spec) => Offer::from(*spec),
-                Built::Relay(relay) => {
-                    clients.insert(agent.name.clone(), relay.client().clone());
-                    Offer::from(relay)
-                }
-            };
-            server = server.offer(if agent.exposed { offer } else { offer.internal() });
-        }
-        let name = public_name(&config);
-        let secret = identities.lineage_secret();
-        let resolver = identities.resolver();
-        let pools_known = pools.clone();
-        let foundations = Foundations { store: store.clone(), name, secret, resolver, skills, pools };
+        let pools = pools(&config)?;
+        let sections: Vec<_> = config.agent.iter().collect();
+        let Agents { offers, governed, clients } = fleet::build(&sections, &pools).await?;
+        let foundations = Foundations {
+            store: store.clone(),
+            name: public_name(&config),
+            secret: identities.lineage_secret(),
+            resolver: identities.resolver(),
+            agents: governed,
+        };
         let governor = Governor::new(&config, foundations).await?;
-        let fleet = Fleet::new(
-            config.fleet.clone(),
-            Roster::of(&config.agent, &clients),
-            governor.clone(),
-            store.clone(),
-        );
+        let roster = Roster::of(&config.agent, &clients);
+        let fleet = Fleet::new(config.fleet.clone(), roster, governor.clone(), store.clone());
+        let mut server =
+            offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         server = identities.guard(server).guard(governor.clone());
         server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
         if let Some(url) = &config.server.public_url {
@@ -70,11 +60,14 @@ impl Gateway {
         }
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
-        governor.serves(server.service().clone());
-        fleet.serves(server.service().clone());
-        tokio::spawn(fleet::watch(Arc::downgrade(&fleet)));
-        look_after(&config, &governor, &pools_known, &store, &server).await?;
+        let service = server.service().clone();
+        governor.serves(service.clone());
+        fleet.serves(service.clone());
+        tokio::spawn(fleet::watch_health(Arc::downgrade(&fleet)));
+        look_after(&config, &governor, &pools, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
+        let reloader = Reloader::new(load, config, governor, fleet, service);
+        tokio::spawn(fleet::watch(reloader, file));
         Ok(Self { server, store, names })
     }
 

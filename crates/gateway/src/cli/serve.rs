@@ -2,8 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
@@ -49,8 +48,9 @@ impl Serve {
     }
 
     pub(super) async fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
-        let loaded = self.source.load(self.flags())?;
-        let gateway = Gateway::start(Arc::new(loaded.config)).await?;
+        let file = self.source.path().map(Path::to_owned);
+        let load = move || Ok(self.source.load(self.flags())?.config);
+        let gateway = Gateway::start(Box::new(load), file).await?;
         out.write_all(gateway.welcome().as_bytes())?;
         out.flush()?;
         gateway.run().await;

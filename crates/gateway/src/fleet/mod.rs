@@ -10,13 +10,17 @@
 //! | `health` | how the members are |
 //! | `active` | the open tasks of a member |
 //! | `endpoint` | calls to the fleet itself |
+//! | `build` | agents made of their sections |
+//! | `reload` | another configuration in the place of the one in force |
 
 mod active;
 mod address;
+mod build;
 mod card;
 mod catalogue;
 mod endpoint;
 mod health;
+mod reload;
 mod roster;
 mod sight;
 
@@ -35,7 +39,9 @@ use endpoint::Front;
 use health::Findings;
 
 pub(crate) use address::{Addresses, RESERVED};
-pub(crate) use health::watch;
+pub(crate) use build::{Agents, build};
+pub(crate) use health::watch as watch_health;
+pub(crate) use reload::{Load, Reloader, watch};
 pub(crate) use roster::{Member, Roster};
 
 /// The name that the fleet itself is mounted under. No agent can be called that.

@@ -31,9 +31,20 @@ impl Roster {
             kind: agent.kind,
             trust: agent.trust,
             exposed: agent.exposed,
-            client: clients.get(&agent.name).cloned(),
+            client: clients.get(&agent.name).filter(|_| agent.kind == AgentKind::A2a).cloned(),
         };
         Self(agents.iter().map(member).map(|member| (member.name.clone(), member)).collect())
+    }
+
+    /// The agents of another configuration, of which those that were not made anew keep the clients they have.
+    pub(super) fn amended(&self, agents: &[AgentSection], made: &HashMap<String, Client>) -> Self {
+        let mut clients = made.clone();
+        for member in self.0.values() {
+            if let Some(client) = &member.client {
+                clients.entry(member.name.to_string()).or_insert_with(|| client.clone());
+            }
+        }
+        Self::of(agents, &clients)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Member> {

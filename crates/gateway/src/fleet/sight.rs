@@ -39,7 +39,7 @@ impl Fleet {
 }
 
 fn observes(plane: &Plane, gate: &str) -> bool {
-    plane.settings.modes.get(gate) == Some(&Mode::Observe)
+    plane.settings.load().modes.get(gate) == Some(&Mode::Observe)
 }
 
 fn subject(caller: &Caller) -> Subject<'_> {
@@ -52,8 +52,8 @@ fn may_send(plane: &Plane, caller: &Caller, agent: &str) -> bool {
         return true;
     }
     let access = Access::new(caller, agent, Operation::SendMessage);
-    plane.resolver.as_ref().is_none_or(|resolver| resolver.resolve(&access).is_ok())
-        && plane.policy.authorize(subject(caller), agent, Operation::SendMessage).denied.is_none()
+    (**plane.resolver.load()).as_ref().is_none_or(|resolver| resolver.resolve(&access).is_ok())
+        && plane.policy.load().authorize(subject(caller), agent, Operation::SendMessage).denied.is_none()
 }
 
 /// Whether a caller may use a skill of an agent.
@@ -63,6 +63,6 @@ fn may_use(plane: &Plane, caller: &Caller, agent: &str, all: &[Arc<str>], skill:
         named_skill: Some(skill),
         ..Facts::new(subject(caller), agent, Operation::SendMessage)
     };
-    let denied = plane.policy.decide(&facts).denied;
+    let denied = plane.policy.load().decide(&facts).denied;
     observes(plane, "policy") || denied.is_none_or(|denied| denied.reason != SKILL_NOT_ALLOWED)
 }

@@ -1,0 +1,54 @@
+//! The agents of a configuration, made ready to be put at their paths: many at a time, since those elsewhere are asked for
+//! their cards.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chancery_control::Governed;
+use chancery_control::routing::Pool;
+use chancery_sdk::{Client, Offer};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+
+use crate::config::{AgentKind, AgentSection};
+use crate::kinds::{self, Built, Surroundings};
+
+/// How many are made at a time.
+const AT_A_TIME: usize = 128;
+
+/// Agents that are ready, in the order of their sections.
+#[derive(Default)]
+pub(crate) struct Agents {
+    pub(crate) offers: Vec<Offer>,
+    /// The same as the gates know them.
+    pub(crate) governed: Vec<Arc<Governed>>,
+    /// Those elsewhere, by name.
+    pub(crate) clients: HashMap<String, Client>,
+}
+
+/// Makes what sections say.
+pub(crate) async fn build(
+    sections: &[&AgentSection],
+    pools: &HashMap<String, Arc<Pool>>,
+) -> anyhow::Result<Agents> {
+    let surroundings = &Surroundings { pools: pools.clone() };
+    let built = futures_util::stream::iter(sections)
+        .map(|section| async move { anyhow::Ok((*section, kinds::build(section, surroundings).await?)) })
+        .buffered(AT_A_TIME);
+    let built: Vec<_> = built.try_collect().await?;
+    let mut agents = Agents::default();
+    for (section, built) in built {
+        let name: Arc<str> = section.name.as_str().into();
+        let skills = built.skills().iter().map(|skill| skill.as_str().into()).collect();
+        let (pool, is_local) = (pools.get(&section.name).cloned(), section.kind != AgentKind::A2a);
+        agents.governed.push(Arc::new(Governed { name, skills, pool, is_local }));
+        let offer = match built {
+            Built::Agent(spec) => Offer::from(*spec),
+            Built::Relay(relay) => {
+                agents.clients.insert(section.name.clone(), relay.client().clone());
+                Offer::from(relay)
+            }
+        };
+        agents.offers.push(if section.exposed { offer } else { offer.internal() });
+    }
+    Ok(agents)
+}
