@@ -13,7 +13,7 @@ use crate::admin::{self, ContainedFile, Desk};
 use crate::config::Config;
 use crate::fleet::{self, Addresses, Agents, Fleet, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
-use crate::identity::Identities;
+use crate::identity::{Identities, Signatory};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -34,6 +34,7 @@ impl Gateway {
             bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
         }
         let identities = Identities::open(&config)?;
+        let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config)?);
         let pools = pools(&config)?;
         let sections: Vec<_> = config.agent.iter().collect();
@@ -44,6 +45,7 @@ impl Gateway {
             secret: identities.lineage_secret(),
             resolver: identities.resolver(),
             agents: governed,
+            adjusts: true,
         };
         let governor = Governor::new(&config, foundations).await?;
         let roster = Roster::of(&config.agent, &clients);
@@ -52,6 +54,9 @@ impl Gateway {
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         server = identities.guard(server).guard(governor.clone());
         server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
+        if let Some(signatory) = &signatory {
+            server = server.sign_cards(signatory.clone());
+        }
         if let Some(url) = &config.server.public_url {
             server = server.public_url(url);
         }
@@ -63,6 +68,9 @@ impl Gateway {
         let service = server.service().clone();
         governor.serves(service.clone());
         fleet.serves(service.clone());
+        if let Some(signatory) = &signatory {
+            signatory.watch(service.clone());
+        }
         tokio::spawn(fleet::watch_health(Arc::downgrade(&fleet)));
         look_after(&config, &governor, &pools, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();

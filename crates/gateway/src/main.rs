@@ -4,13 +4,13 @@ mod admin;
 mod cli;
 mod config;
 mod demo;
-mod files;
 mod fleet;
 mod gateway;
 mod govern;
 mod identity;
 mod kinds;
 mod metrics;
+mod records;
 mod rehearsal;
 
 use std::process::ExitCode;

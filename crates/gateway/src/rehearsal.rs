@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use chancery_control::ledger::{Account, Scope};
 use chancery_control::lineage::{Arrival, Departure};
-use chancery_control::{Explanation, Pipeline};
+use chancery_control::{Explanation, Governed, Millis, Pipeline};
 use chancery_protocol::{Call, Endpoint, HopId, Identity, Principal, Proof};
 use chancery_sdk::Guard;
-use chancery_store::{Store, StoreLimits};
 
-use crate::config::Config;
-use crate::gateway::{public_name, store_url};
+use crate::config::{AgentKind, AgentSection, Config};
+use crate::gateway::public_name;
 use crate::govern::{Foundations, Governor, pools};
-use crate::identity;
-use crate::kinds;
+use crate::{identity, kinds, records};
 
 /// What would be decided.
 pub(crate) struct Rehearsal {
@@ -32,7 +31,7 @@ impl Endpoint for Nobody {}
 
 impl Rehearsal {
     pub(crate) async fn new(config: &Config) -> anyhow::Result<Self> {
-        let (store, copy) = spent_so_far(config)?;
+        let (store, copy) = records::copy(config)?;
         let pools = pools(config)?;
         let governed = |agent: &AgentSection| {
             let skills = kinds::declared_skills(agent)?.iter().map(|skill| skill.as_str().into()).collect();
@@ -44,7 +43,7 @@ impl Rehearsal {
         let secret = vec![0; 32];
         let resolver = identity::allow_list(&config.identity.allow);
         let (store, name) = (Arc::new(store), public_name(config));
-        let foundations = Foundations { store, name, secret, resolver, agents };
+        let foundations = Foundations { store, name, secret, resolver, agents, adjusts: false };
         let governor = Governor::new(config, foundations).await?;
         for agent in &config.agent {
             governor.protect(&agent.name, Arc::new(Nobody));
@@ -65,6 +64,20 @@ impl Rehearsal {
             });
         }
         Ok(pipeline.explain(call, self.governor.plane().hands.now()))
+    }
+
+    /// How every account stands that anything was charged to.
+    pub(crate) fn accounts(&self) -> Vec<Arc<Account>> {
+        self.governor.plane().ledger.accounts()
+    }
+
+    /// How one account stands; none if nothing limits it.
+    pub(crate) fn account(&self, scope: &Scope) -> Option<Arc<Account>> {
+        self.governor.plane().ledger.account(scope, self.now())
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.governor.plane().hands.now()
     }
 
     fn pipeline(&self, agent: &str) -> anyhow::Result<Arc<Pipeline>> {
@@ -96,21 +109,4 @@ impl Rehearsal {
 
 fn step(place: u16) -> String {
     format!("caller-{place}")
-}
-
-/// What was spent, read from a copy of the store; nothing if there is none yet.
-fn spent_so_far(config: &Config) -> anyhow::Result<(Store, Option<tempfile::TempDir>)> {
-    let url = store_url(config)?;
-    let path = url.strip_prefix("sqlite:").map(|rest| rest.split('?').next().unwrap_or(rest));
-    if !path.is_some_and(|path| std::path::Path::new(path).exists()) {
-        return Ok((Store::memory(), None));
-    }
-    let copy = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let file = copy.path().join("copy.db");
-    Store::backup_of(&url, &file).context("cannot read the store")?;
-    let url = format!("sqlite:{}", file.display());
-    Ok((
-        Store::open(&url, StoreLimits::for_url(&url)).context("cannot open a copy of the store")?,
-        Some(copy),
-    ))
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::atomic::AtomicU64;
 use super::frame::Frame;
-use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window, by_metric};
+use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window, amount_of, by_metric};
 use super::queue::WaitQueue;
 use super::shortfall::{Frees, Shortfall};
 use crate::Millis;
@@ -52,6 +52,15 @@ pub struct Standing {
     pub debt: u64,
     /// When something is free again, if nothing is left now and time alone will free it.
     pub frees_at: Option<Millis>,
+}
+
+/// What was forgotten of an account, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reset {
+    /// When.
+    pub at: Millis,
+    /// What had been charged within each window.
+    pub forgotten: Vec<(Window, Amount)>,
 }
 
 /// How much is left of each metric; none where nothing is limited.
@@ -151,16 +160,50 @@ impl Account {
         }
     }
 
-    /// Forgets what was charged, in all windows. What is held stays held.
-    pub fn reset(&self, now: Millis) {
+    /// Forgets what was charged, in all windows. What is held stays held. Says what was forgotten, for whoever wants
+    /// it to outlive the process.
+    pub fn reset(&self, now: Millis) -> Reset {
         let amending = self.amending.lock();
         self.turn(now);
         let spent = self.spent.each_ref().map(|spent| spent.load(SeqCst));
-        for frame in &self.frames {
+        let forget = |frame: &Frame| {
+            let starts = frame.starts();
             frame.forget(spent);
-        }
+            let forgotten = std::array::from_fn(|metric| spent[metric].saturating_sub(starts[metric]));
+            (frame.window, amount_of(forgotten))
+        };
+        let forgotten = self.frames.iter().map(forget).collect();
         drop(amending);
         self.queue.advance(Some(now));
+        Reset { at: now, forgotten }
+    }
+
+    /// Forgets again what a reset of an earlier process forgot within the last minute or hour. To be called between what
+    /// was charged before it and what was charged after.
+    pub fn reset_before(&self, reset: &Reset) {
+        self.turn(reset.at);
+        let spent = self.spent.each_ref().map(|spent| spent.load(SeqCst));
+        for frame in self.frames.iter().filter(|frame| !frame.window.is_calendar()) {
+            frame.forget(spent);
+        }
+    }
+
+    /// Forgets again what it forgot of the day and the month, if those are not over. To be called when all that was charged
+    /// has been booked, since of days that is known only as a whole.
+    pub fn reset_earlier(&self, reset: &Reset, now: Millis) {
+        self.turn(now);
+        let spent = self.spent.each_ref().map(|spent| spent.load(SeqCst));
+        for frame in self.frames.iter().filter(|frame| frame.window.is_calendar()) {
+            let forgotten = reset.forgotten.iter().find(|(window, _)| *window == frame.window);
+            if let (Some((_, forgotten)), true) = (forgotten, frame.window.is_same_period(reset.at, now)) {
+                let starts = frame.starts();
+                let after = std::array::from_fn(|metric| {
+                    let after = starts[metric].saturating_add(by_metric(*forgotten)[metric]);
+                    after.min(spent[metric])
+                });
+                frame.forget(after);
+            }
+        }
     }
 
     /// Whether it is as good as new.

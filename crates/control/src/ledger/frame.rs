@@ -50,6 +50,16 @@ impl Window {
         }
     }
 
+    /// Whether it begins and ends with the calendar.
+    pub(super) fn is_calendar(self) -> bool {
+        matches!(self, Self::Day | Self::Month)
+    }
+
+    /// Whether both lie in one period.
+    pub(super) fn is_same_period(self, one: Millis, other: Millis) -> bool {
+        self.end_of_period(one.0.min(LATEST)) == self.end_of_period(other.0.min(LATEST))
+    }
+
     /// How many whole periods there were until then. Divides by constants, which is multiplying.
     fn periods(self, until: u64) -> u64 {
         match self {

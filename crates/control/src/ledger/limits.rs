@@ -191,6 +191,20 @@ pub(super) fn amount_of([micro_usd, tokens, tasks]: [u64; METRICS]) -> Amount {
 // === impl Window ===
 
 impl Window {
+    /// Those that limits are set for.
+    pub const ALL: [Self; 4] = [Self::Minute, Self::Hour, Self::Day, Self::Month];
+
+    /// The name as it stands in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Month => "month",
+            Self::Life => "life",
+        }
+    }
+
     /// As it stands behind an amount.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -55,7 +55,7 @@ use chancery_protocol::{Amount, Edge, HopId, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-pub use account::{Account, Remaining, Standing};
+pub use account::{Account, Remaining, Reset, Standing};
 pub use limits::{Cap, Caps, Level, LevelLimits, Limits, Metric, Overflow, Scope, Window};
 pub use prices::{Estimate, Figure, Price, PriceSettings, Prices, Tariff, UnknownCost};
 pub use queue::{Admission, Ticket};

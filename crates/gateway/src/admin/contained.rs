@@ -1,15 +1,13 @@
 //! Who is cut off, written down: an agent that was contained for a reason is not let loose by a restart.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
 
-use crate::files::write_private;
+use crate::identity::files;
 
 const FILE: &str = "contained.json";
 
@@ -28,12 +26,11 @@ impl ContainedFile {
 
     /// The agents that are contained, and why.
     pub(crate) fn read(&self) -> anyhow::Result<BTreeMap<String, String>> {
-        match fs::read(&self.path) {
-            Ok(text) => {
+        match files::read(&self.path)? {
+            Some(text) => {
                 serde_json::from_slice(&text).with_context(|| format!("{} is damaged", self.path.display()))
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", self.path.display())),
+            None => Ok(BTreeMap::new()),
         }
     }
 
@@ -42,8 +39,6 @@ impl ContainedFile {
         let _alone = self.writing.lock();
         let contained: BTreeMap<&str, &str> =
             contained.iter().map(|(agent, why)| (&**agent, &**why)).collect();
-        let draft = self.path.with_extension("draft");
-        write_private(&draft, serde_json::to_string_pretty(&contained)?.as_bytes())?;
-        fs::rename(&draft, &self.path).with_context(|| format!("cannot write {}", self.path.display()))
+        files::write_private(&self.path, serde_json::to_string_pretty(&contained)?.as_bytes())
     }
 }

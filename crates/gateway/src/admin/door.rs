@@ -6,14 +6,14 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use chancery_control::identity::ServerSecret;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::files::write_private;
+use crate::identity::files;
 
 const FILE: &str = "admin.json";
 
@@ -29,11 +29,7 @@ impl Door {
     pub(super) fn open(data: &Path, address: SocketAddr) -> anyhow::Result<Self> {
         let token = ServerSecret::generate()?.to_text().to_string();
         let door = Self { url: format!("http://{address}"), token };
-        let path = data.join(FILE);
-        // Nobody reads half of it.
-        let draft = path.with_extension("draft");
-        write_private(&draft, serde_json::to_string_pretty(&door)?.as_bytes())?;
-        fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
+        files::write_private(&data.join(FILE), serde_json::to_string_pretty(&door)?.as_bytes())?;
         Ok(door)
     }
 
@@ -50,10 +46,12 @@ impl Door {
     /// The door of the gateway that runs with this data directory.
     pub(crate) fn find(data: &Path) -> anyhow::Result<Self> {
         let path = data.join(FILE);
-        let text = fs::read(&path).with_context(|| {
+        let Some(text) = files::read(&path)? else {
             let path = path.display();
-            format!("cannot read {path}; is `chancery serve` running with this data directory, and not `admin.enabled = false`?")
-        })?;
+            bail!(
+                "there is no {path}; is `chancery serve` running with this data directory, and not with `admin.enabled = false`?"
+            );
+        };
         serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))
     }
 

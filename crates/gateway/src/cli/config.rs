@@ -41,7 +41,7 @@ pub(super) struct ConfigSchema {}
 pub(super) struct Source {
     /// The configuration; `chancery.toml` if that is there. Variables such as `CHANCERY__RECURSION__MAX_CALL_DEPTH` stand
     /// over it
-    #[arg(long, env = "CHANCERY_CONFIG", value_name = "FILE")]
+    #[arg(long, env = "CHANCERY_CONFIG", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 

@@ -1,17 +1,18 @@
 //! `chancery key`: API keys, made, listed and revoked, also while a gateway runs.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
+use chancery_control::Millis;
 use chancery_control::identity::{ApiKey, KeyRecord};
 use chancery_protocol::Timestamp;
 use clap::{Args, Subcommand};
 
-use crate::identity::KeyFile;
+use crate::identity::{KeyFile, SigningKeys};
 
-/// Make, list and revoke the keys by which callers show who they are
+/// Make, list and revoke the keys by which callers show who they are, and change those that cards are signed with
 #[derive(Debug, Args)]
 pub(super) struct KeyCommand {
     /// The directory that everything is kept in
@@ -44,6 +45,14 @@ enum Action {
     },
     /// List the keys, without what is secret about them
     List,
+    /// Sign cards with new keys from now on, also while a gateway runs
+    Rotate {
+        /// For how many hours what was signed with the old ones is good
+        #[arg(long, default_value_t = 24, value_name = "N")]
+        overlap_hours: u64,
+    },
+    /// Show the keys that cards are signed with, and the agent id of this gateway, without what is secret about them
+    Signing,
     /// Take a key back, at once
     Revoke {
         /// Its id
@@ -51,10 +60,16 @@ enum Action {
     },
 }
 
+const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl KeyCommand {
     pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
+        match self.action {
+            Action::Rotate { overlap_hours } => return rotate(&self.data, overlap_hours, out),
+            Action::Signing => return signing(&self.data, out),
+            Action::Create { .. } | Action::List | Action::Revoke { .. } => {}
+        }
         let mut file = KeyFile::open(&self.data)?;
         match self.action {
             Action::Create { caller, realm, group, agent, days } => {
@@ -89,7 +104,30 @@ impl KeyCommand {
                 file.save()?;
                 writeln!(out, "revoked {id}")?;
             }
+            Action::Rotate { .. } | Action::Signing => {}
         }
         Ok(())
     }
+}
+
+fn rotate(data: &Path, overlap_hours: u64, out: &mut impl Write) -> anyhow::Result<()> {
+    let (path, mut keys) = SigningKeys::open(data)?;
+    keys.rotate(HOUR.saturating_mul(u32::try_from(overlap_hours).unwrap_or(u32::MAX)))?;
+    keys.save(&path)?;
+    signing(data, out)
+}
+
+fn signing(data: &Path, out: &mut impl Write) -> anyhow::Result<()> {
+    let keys = SigningKeys::open(data)?.1.to_key_set()?;
+    if let Some(id) = keys.agent_id() {
+        writeln!(out, "agent id  {id}")?;
+    }
+    let now = Millis(u64::try_from(Timestamp::now().as_millis()).unwrap_or_default());
+    let signs: Vec<_> = keys.signing().iter().map(|key| key.kid().to_owned()).collect();
+    for key in keys.published(now).keys {
+        let kid = key.kid.unwrap_or_default();
+        let state = if signs.contains(&kid) { "signs" } else { "signed before" };
+        writeln!(out, "{kid}  {}  {state}", key.alg.unwrap_or_default())?;
+    }
+    Ok(())
 }

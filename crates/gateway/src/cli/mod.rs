@@ -2,6 +2,7 @@
 
 mod admin;
 mod agent;
+mod budget;
 mod card;
 mod config;
 mod demo;
@@ -9,11 +10,14 @@ mod explain;
 mod failure;
 mod key;
 mod output;
+mod records;
 mod send;
 mod serve;
+mod spend;
 mod storage;
 mod store;
 mod task;
+mod trace;
 mod wait;
 
 use std::ffi::OsString;
@@ -57,6 +61,7 @@ enum LogFormat {
 #[derive(Debug, Subcommand)]
 enum Command {
     Admin(admin::AdminCommand),
+    Budget(budget::BudgetCommand),
     Card(card::CardCommand),
     Check(config::Check),
     ConfigSchema(config::ConfigSchema),
@@ -66,8 +71,10 @@ enum Command {
     Key(key::KeyCommand),
     Send(send::Send),
     Serve(serve::Serve),
+    Spend(spend::SpendCommand),
     Store(store::StoreCommand),
     Task(task::TaskCommand),
+    Trace(trace::TraceCommand),
 }
 
 /// Reads the command line, runs what it says, and tells what failed.
@@ -95,7 +102,10 @@ impl Command {
     fn format(&self) -> Format {
         match self {
             Self::Admin(admin) => admin.format(),
+            Self::Budget(budget) => budget.format(),
             Self::Card(card) => card.format(),
+            Self::Spend(spend) => spend.format(),
+            Self::Trace(trace) => trace.format(),
             Self::Send(send) => send.format(),
             Self::Task(task) => task.format(),
             Self::EffectiveConfig(config) => config.format(),
@@ -116,6 +126,7 @@ impl Arguments {
         let mut out = std::io::stdout();
         match self.command {
             Command::Admin(admin) => admin.run(&mut out).await,
+            Command::Budget(budget) => budget.run(&mut out).await,
             Command::Card(card) => card.run(&mut out).await,
             Command::Check(check) => check.run(&mut out),
             Command::ConfigSchema(schema) => schema.run(&mut out),
@@ -125,8 +136,10 @@ impl Arguments {
             Command::Key(key) => key.run(&mut out),
             Command::Send(send) => send.run(&mut out).await,
             Command::Serve(serve) => serve.run(&mut out).await,
+            Command::Spend(spend) => spend.run(&mut out).await,
             Command::Store(store) => store.run().await,
             Command::Task(task) => task.run(&mut out).await,
+            Command::Trace(trace) => trace.run(&mut out).await,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::section::{AdminSection, FleetSection, Trust};
+use super::section::{AdminSection, CardsSection, FleetSection, PinnedKeys, SignatureMode, Trust};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -22,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) store: StoreSection,
     /// Who may come in.
     pub(crate) identity: IdentitySection,
+    /// How cards are signed.
+    pub(crate) cards: CardsSection,
     /// How often anyone may ask anything.
     pub(crate) rate: RateSection,
     /// What may be spent.
@@ -355,6 +357,12 @@ pub(crate) struct AgentSection {
     /// How far what it says is believed.
     #[serde(default)]
     pub(crate) trust: Trust,
+    /// Of an agent elsewhere: whether its card must be signed.
+    #[serde(default)]
+    pub(crate) signature: SignatureMode,
+    /// Of an agent elsewhere: the keys that its card may be signed with; of a pool, the cards of all members.
+    #[serde(default, skip_serializing_if = "PinnedKeys::is_empty")]
+    pub(crate) trusted_keys: PinnedKeys,
 }
 
 /// What kind of agent it is.

@@ -2,8 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `file` | what may be said |
-//! | `section/` | the same, of parts that have a file of their own |
+//! | `file`, `section` | what may be said |
 //! | `document` | a file as a tree in which everything knows where it stands |
 //! | `check` | the tree compared with the schema of what may be said |
 //! | `sense` | what the schema cannot say: names that must be known, things that exclude each other |

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use chancery_control::routing::Selectors;
 use chancery_protocol::OPERATIONS;
+use chancery_protocol::signing::AgentId;
 use chancery_sdk::is_agent_name;
 
 use super::document::{Node, Origin};
 use super::file::{AgentKind, AgentSection, Config};
 use super::problem::{Problem, nearest};
+use super::section::SignatureMode;
 use crate::demo;
 use crate::fleet::RESERVED;
 
@@ -89,6 +91,34 @@ impl Sense<'_> {
                 }
             }
             self.kind(agent, &at);
+            self.signature(agent, &at);
+        }
+    }
+
+    fn signature<'a>(&mut self, agent: &AgentSection, at: &dyn Fn(&'a str) -> [&'a str; 3]) {
+        let is_off = agent.signature == SignatureMode::Off;
+        if agent.kind != AgentKind::A2a && !(is_off && agent.trusted_keys.is_empty()) {
+            self.complain(&at("signature"), "only the card of an agent elsewhere is looked at");
+        } else if !is_off && agent.trusted_keys.is_empty() {
+            self.complain(&at("signature"), "nobody's signature is trusted; add `trusted_keys`");
+        } else if is_off && !agent.trusted_keys.is_empty() {
+            self.complain(&at("trusted_keys"), "nothing is verified; add `signature = \"require\"`");
+        }
+        for (place, id) in agent.trusted_keys.agent_ids.iter().enumerate() {
+            if AgentId::parse(id).is_err() {
+                let [list, index, _] = at("trusted_keys");
+                let path = [list, index, "trusted_keys", "agent_ids", &place.to_string()];
+                self.complain(&path, format!("`{id}` is no agent id")).hint =
+                    Some("it has 64 hexadecimal digits in lower case".to_owned());
+            }
+        }
+        for (place, key) in agent.trusted_keys.jwks.iter().enumerate() {
+            if key.to_jwk().to_public_key().is_none() {
+                let [list, index, _] = at("trusted_keys");
+                let path = [list, index, "trusted_keys", "jwks", &place.to_string()];
+                self.complain(&path, "this is no public key that could be used").hint =
+                    Some("Ed25519 (`kty = \"OKP\"`) and P-256 (`kty = \"EC\"`) can".to_owned());
+            }
         }
     }
 

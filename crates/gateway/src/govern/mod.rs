@@ -6,8 +6,10 @@
 //! | `access` | the log of calls |
 //! | `hands` | what the control plane needs done |
 //! | `restore` | what an earlier process had let through |
+//! | `adjust` | budgets that an operator tops up or resets |
 
 mod access;
+mod adjust;
 mod hands;
 mod restore;
 mod settings;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use chancery_control::identity::IdentityResolver;
-use chancery_control::ledger::{Ledger, Prices};
+use chancery_control::ledger::{Ledger, Limits, Prices};
 use chancery_control::lineage::{Arrival, Basis, Keyring, Lineage, Open, Tokens};
 use chancery_control::rate::{Counted, Rates};
 use chancery_control::routing::{Peer, Pool};
@@ -32,6 +34,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::{AgentSection, Config};
 use crate::metrics::{Meter, Metrics};
+pub(crate) use adjust::{Adjustments, Change, Per, Whose};
 use hands::{Helper, Worker};
 use restore::Past;
 
@@ -57,12 +60,14 @@ pub(crate) struct Foundations {
     pub(crate) resolver: Option<Arc<dyn IdentityResolver>>,
     /// The agents.
     pub(crate) agents: Vec<Arc<Governed>>,
+    /// Whether budgets are adjusted for good, and while it runs; else only for this process, as they are wanted now.
+    pub(crate) adjusts: bool,
 }
 
 impl Governor {
     /// Makes the control plane. What an earlier process had let through counts on.
     pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
-        let Foundations { store, name, secret, resolver, agents } = foundations;
+        let Foundations { store, name, secret, resolver, agents, adjusts } = foundations;
         let metrics = Metrics::new();
         let (helper, worker) = Helper::new(store.clone(), metrics.clone());
         let helper = Arc::new(helper);
@@ -79,14 +84,18 @@ impl Governor {
         };
         let plane = Arc::new(Plane::new(
             resolver,
-            Ledger::new(settings::limits(&config.budget)),
+            Ledger::new(limits(config)),
             Prices::new(settings::prices(config)),
             lineage,
             settings::policy(config),
             settings::plane(config),
             helper.clone(),
         ));
-        let past = past.restore(&plane);
+        let mut adjustments = Adjustments::read(&config.store.data)?;
+        let (past, changed) = past.restore(&plane, &mut adjustments);
+        if adjusts {
+            adjustments.watch(config.store.data.clone(), changed, plane.clone())?;
+        }
         let agents = agents.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
         let agents = Mutex::new(agents);
         tokio::spawn(Worker::run(worker, plane.clone()));
@@ -209,6 +218,11 @@ impl DynEndpoint for Front {
             reply
         })
     }
+}
+
+/// What may be spent, as a configuration has it.
+pub(crate) fn limits(config: &Config) -> Limits {
+    settings::limits(&config.budget)
 }
 
 /// The pools of a configuration, by the name of the agent.

@@ -1,6 +1,7 @@
 //! What an earlier process had let through: charged, or still open.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chancery_control::ledger::{Accounts, Scope};
 use chancery_control::{Millis, Plane, RestoredCall};
@@ -8,10 +9,14 @@ use chancery_protocol::{Edge, Timestamp};
 use chancery_sdk::Restored;
 use chancery_store::{Realms, Spend, Store, StoreError};
 
+use super::adjust::Adjustments;
+
 /// How much is read at a time.
 const STEP: usize = 1000;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+const MINUTE_MS: u64 = 60 * 1000;
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// What the records say.
 pub(super) struct Past {
@@ -45,7 +50,6 @@ impl Past {
                 break;
             }
         }
-        spends.sort_by_key(|spend| spend.from);
         Ok(Self { open, spends, calls: Vec::new() })
     }
 
@@ -53,19 +57,25 @@ impl Past {
         &self.open
     }
 
-    /// Has the plane count on from there.
-    pub(super) fn restore(mut self, plane: &Arc<Plane>) -> Self {
-        for spend in std::mem::take(&mut self.spends) {
-            // What was charged within a span counts as if at its end: for longer rather than for less long.
-            let at = millis(spend.from) + spend.span;
-            let at = at.min(plane.hands.now());
-            plane.charged_before(&accounts(plane, &spend, at), spend.charged, at);
-        }
+    /// Has the plane count on from there, with budgets as they were adjusted. Says whether anything was adjusted only now.
+    pub(super) fn restore(mut self, plane: &Arc<Plane>, adjustments: &mut Adjustments) -> (Self, bool) {
+        let now = plane.hands.now();
+        let charged = std::mem::take(&mut self.spends).into_iter().map(|spend| {
+            let at = booked_at(&spend, now);
+            let plane = plane.clone();
+            let charge = move || plane.charged_before(&accounts(&plane, &spend, at), spend.charged, at);
+            (at, Box::new(charge) as Box<dyn FnOnce()>)
+        });
+        let mut all: Vec<_> = charged.collect();
+        all.extend(adjustments.replay(plane));
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().for_each(|(_, again)| again());
+        let changed = adjustments.finish(plane);
         self.calls = plane.restore(&self.open);
         if !self.calls.is_empty() {
             tracing::info!(calls = self.calls.len(), "calls of the last process are held on to");
         }
-        self
+        (self, changed)
     }
 
     /// What open calls hold at an agent.
@@ -77,6 +87,17 @@ impl Past {
     }
 }
 
+/// When what was charged within a span counts as charged: at its end, so for longer rather than for less long. What
+/// has been added up to days is older than an hour.
+fn booked_at(spend: &Spend, now: Millis) -> Millis {
+    let last = (millis(spend.from) + spend.span).0.saturating_sub(1);
+    let latest = match spend.span > HOUR {
+        true => (now.0 - now.0 % MINUTE_MS).saturating_sub(60 * MINUTE_MS + 1),
+        false => now.0,
+    };
+    Millis(last.min(latest))
+}
+
 fn accounts(plane: &Plane, spend: &Spend, now: Millis) -> Accounts {
     let caller = spend.caller.clone().map(|id| Scope::Caller { realm: spend.realm.clone(), id });
     let shared = [Scope::Global, Scope::Realm(spend.realm.clone()), Scope::Agent(spend.agent.clone())];
@@ -85,4 +106,37 @@ fn accounts(plane: &Plane, spend: &Spend, now: Millis) -> Accounts {
 
 fn millis(at: Timestamp) -> Millis {
     Millis(u64::try_from(at.as_millis()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use chancery_protocol::Amount;
+
+    use super::*;
+
+    fn spend(from: u64, span: u64) -> Spend {
+        Spend {
+            from: Timestamp::from_millis(i64::try_from(from).unwrap()),
+            span: Duration::from_secs(span),
+            realm: "r".into(),
+            caller: None,
+            agent: "a".into(),
+            charged: Amount::default(),
+            calls: 1,
+        }
+    }
+
+    #[test]
+    fn what_was_charged_counts_in_its_own_period() {
+        const DAY: u64 = 24 * 60 * MINUTE_MS;
+        let now = Millis(10 * DAY + 8 * 60 * MINUTE_MS + 30_000);
+        // Yesterday's is not today's.
+        assert_eq!(booked_at(&spend(9 * DAY, 86_400), now).0, 10 * DAY - 1);
+        // Of today, what is kept as a day is over for an hour, and no longer counts in that.
+        assert_eq!(booked_at(&spend(10 * DAY, 86_400), now).0, 10 * DAY + 7 * 60 * MINUTE_MS - 1);
+        // A minute counts to its end, this second until now.
+        let minute = 10 * DAY + 8 * 60 * MINUTE_MS - 5 * MINUTE_MS;
+        assert_eq!(booked_at(&spend(minute, 60), now).0, minute + MINUTE_MS - 1);
+        assert_eq!(booked_at(&spend(now.0, 1), now), now);
+    }
 }

@@ -6,7 +6,8 @@ use anyhow::{Context as _, bail};
 use chancery_control::routing::Pool;
 use chancery_sdk::{Client, Relay};
 
-use crate::config::AgentSection;
+use crate::config::{AgentSection, Trust};
+use crate::identity::CardTrust;
 
 /// How many streams from one agent are open at a time, and how many calls to it are under way.
 const STREAMS: usize = 4096;
@@ -14,9 +15,13 @@ const CALLS: usize = 1024;
 
 pub(super) async fn build(section: &AgentSection, pool: Option<&Arc<Pool>>) -> anyhow::Result<Relay> {
     let name = section.name.as_str();
+    let trust = CardTrust::of(section)?.map(Arc::new);
     let client = |url: &str| {
-        let client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS).connect_later(url);
-        client.with_context(|| format!("`{url}` of agent `{name}` cannot be used"))
+        let mut client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS);
+        if let Some(trust) = trust.clone() {
+            client = client.check_card(move |card| trust.judge(card));
+        }
+        client.connect_later(url).with_context(|| format!("`{url}` of agent `{name}` cannot be used"))
     };
     let relayed = match (&section.url, pool) {
         (_, Some(pool)) => {
@@ -28,5 +33,6 @@ pub(super) async fn build(section: &AgentSection, pool: Option<&Arc<Pool>>) -> a
         (Some(url), None) => Relay::of_absent(client(url)?, name).await,
         (None, None) => bail!("agent `{name}` has neither a URL nor members"),
     };
-    relayed.with_context(|| format!("agent `{name}` cannot be relayed to"))
+    let relay = relayed.with_context(|| format!("agent `{name}` cannot be relayed to"))?;
+    Ok(if section.trust == Trust::Untrusted { relay.untrusted() } else { relay })
 }

@@ -98,6 +98,21 @@ impl Program {
         collect(&reports, &complaints.await.unwrap_or_default())
     }
 
+    /// Runs a program that tries one thing.
+    pub(crate) async fn try_one(self, arguments: &[&str]) -> Outcome {
+        let mut command = self.command();
+        let command = command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit());
+        match timeout(PATIENCE, command.output()).await {
+            Ok(Ok(output)) => match serde_json::from_slice::<Report>(&output.stdout) {
+                Ok(report) if report.outcome == "ok" => Outcome::Ok,
+                Ok(report) => Outcome::Failed(report.detail),
+                Err(_) => Outcome::Failed(String::from_utf8_lossy(&output.stdout).into_owned()),
+            },
+            Ok(Err(error)) => Outcome::Failed(format!("{self:?} does not start: {error}; run interop/test")),
+            Err(_) => Outcome::Failed(format!("nothing came for {} s", PATIENCE.as_secs())),
+        }
+    }
+
     /// Starts a server, and waits until it is there.
     pub(crate) async fn serve(self) -> Result<Foreign, String> {
         let mut command = self.command();

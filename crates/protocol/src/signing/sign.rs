@@ -46,9 +46,12 @@ fn signature(
     payload: &str,
     signing: &Signing,
 ) -> Result<AgentCardSignature, NotCanonical> {
+    // Whoever knows nothing of an agent but its id can verify with the key that comes along.
+    let public = key.public();
     let header = Header {
         typ: Some("JOSE".to_owned()),
         jku: signing.jku.clone(),
+        jwk: public.agent_id().map(|_| public.to_jwk()),
         form: Some(form.as_str().to_owned()),
         ..Header::of(key)
     };

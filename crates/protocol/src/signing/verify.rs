@@ -4,6 +4,7 @@ use std::cell::LazyCell;
 
 use serde_json::Value;
 
+use super::agent_id::AgentId;
 use super::canonical::{NotCanonical, parse};
 use super::form::{Form, Received};
 use super::jwk::JwkSet;
@@ -12,9 +13,12 @@ use super::public_key::{Algorithm, PublicKey};
 use crate::card::AgentCardSignature;
 use crate::time::Timestamp;
 
-/// The keys whose signatures count, by what headers call them.
+/// The keys whose signatures count, by what headers call them, and the agents whose do, by their ids.
 #[derive(Clone, Debug, Default)]
-pub struct TrustedKeys(Vec<TrustedKey>);
+pub struct TrustedKeys {
+    keys: Vec<TrustedKey>,
+    agents: Vec<AgentId>,
+}
 
 /// What is asked of a signature.
 #[derive(Clone, Debug)]
@@ -151,7 +155,8 @@ fn judge<F: FnOnce() -> Option<String>>(
         return Err(CardRefusal::Algorithm { algorithm: header.alg });
     }
     let mut refusal = CardRefusal::UnknownKey { kid: kid.clone() };
-    for trusted in keys.0.iter().filter(|trusted| trusted.kid == kid) {
+    let of_agent = keys.key_of_agent(&header, &kid);
+    for trusted in keys.keys.iter().filter(|trusted| trusted.kid == kid).chain(&of_agent) {
         if !header.fits(&trusted.key) {
             refusal = CardRefusal::Algorithm { algorithm: header.alg.clone() };
         } else if trusted.until.is_some_and(|until| until <= now) {
@@ -194,7 +199,20 @@ impl TrustedKeys {
 
     /// Trusts a key under a name that its owner has given to it, until some time.
     pub fn trust_as(&mut self, kid: impl Into<String>, key: PublicKey, until: Option<Timestamp>) {
-        self.0.push(TrustedKey { kid: kid.into(), key, until });
+        self.keys.push(TrustedKey { kid: kid.into(), key, until });
+    }
+
+    /// Trusts an agent by its id, of which its key is not known. The key comes with the signature, and is believed because
+    /// the id is a digest of it.
+    pub fn trust_agent(&mut self, id: AgentId) {
+        self.agents.push(id);
+    }
+
+    /// The key that a signature carries, if it is that of an agent that is trusted.
+    fn key_of_agent(&self, header: &Header, kid: &str) -> Option<TrustedKey> {
+        let key = header.jwk.as_ref()?.to_public_key()?;
+        let id = key.agent_id()?;
+        self.agents.contains(&id).then(|| TrustedKey { kid: kid.to_owned(), key, until: None })
     }
 
     /// Trusts what somebody publishes. What is not known or not meant for signatures is left out.

@@ -118,6 +118,30 @@ fn keys_that_are_unknown_or_expired_do_not_count() {
 }
 
 #[test]
+fn an_agent_is_trusted_by_its_id_with_the_key_that_comes_along() {
+    let keys = keys();
+    let id = |key: &SigningKey| key.public().agent_id().unwrap();
+    let card = signed(&keys, &Signing::default());
+    let mut trusted = TrustedKeys::default();
+    trusted.trust_agent(id(&keys[0]));
+    assert_eq!(verify(&card, &trusted).unwrap().key, keys[0].public());
+
+    let mut forged = card.clone();
+    forged["name"] = json!("somebody else");
+    assert!(matches!(verify(&forged, &trusted), Err(CardRefusal::Altered { .. })));
+
+    // Whoever brings a key of its own, under whatever name, is somebody else.
+    let other = [AgentKey::generate().unwrap().into()];
+    let theirs = signed(&other, &Signing::default());
+    let renamed = with_header(theirs.clone(), &other[0], |header| header["kid"] = json!(keys[0].kid()));
+    for card in [theirs, renamed] {
+        assert!(matches!(verify(&card, &trusted), Err(CardRefusal::UnknownKey { .. })));
+    }
+    let borrowed = with_header(card, &other[0], |_| {});
+    assert!(matches!(verify(&borrowed, &trusted), Err(CardRefusal::Altered { .. })));
+}
+
+#[test]
 fn the_algorithm_is_the_key_s_and_one_that_is_allowed() {
     let keys = keys();
     let card = signed(&keys[..1], &Signing::default());

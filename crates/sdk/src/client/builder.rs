@@ -202,6 +202,16 @@ impl ClientBuilder {
         self
     }
 
+    /// Judges every card before anything of it is believed, by its text as it came: gives the name of the key that it was
+    /// signed with, or why the agent is not to be called.
+    pub fn check_card(
+        mut self,
+        check: impl Fn(&[u8]) -> Result<Option<String>, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.card_check = Some(Arc::new(check));
+        self
+    }
+
     /// Lets the card be used although it is stale, when it cannot be confirmed because nobody answers.
     pub fn stale_card_on_error(mut self, allowed: bool) -> Self {
         self.settings.stale_card_on_error = allowed;

@@ -90,6 +90,11 @@ impl Discovery {
         Ok(self.obtain(transport, settings, Wanted::Fresh).await?.card.clone())
     }
 
+    /// The name of the key that the card is signed with, if that was looked at.
+    pub(crate) fn signed_by(&self) -> Option<String> {
+        self.known.lock().as_ref()?.peer.signed_by.clone()
+    }
+
     /// The card, asked for again whatever is known.
     pub(crate) async fn refresh(
         &self,
@@ -223,9 +228,14 @@ impl Discovery {
         let body = whole(body, &self.origin, settings.card_bytes).await?;
         match (head.status, known) {
             (StatusCode::OK, _) => {
+                let signed_by = match &settings.card_check {
+                    Some(check) => check(&body).map_err(ClientError::Untrusted)?,
+                    None => None,
+                };
                 let card = card::read(&body).map_err(|error| unreadable(&error))?;
                 let fresh = Arc::new(Freshness::of(&head.headers, asked));
-                let peer = Arc::new(Peer::new(card, settings, self.origin.is_https)?);
+                let peer = Peer::new(card, settings, self.origin.is_https)?;
+                let peer = Arc::new(Peer { signed_by, ..peer });
                 Ok(Known { peer, place, fresh, checked: asked.answered })
             }
             (StatusCode::NOT_MODIFIED, Some(known)) => {

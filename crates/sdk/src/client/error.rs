@@ -87,6 +87,9 @@ pub enum ClientError {
         /// What the card offers, and what is wrong with each.
         offered: Vec<String>,
     },
+    /// The card is not trusted, so nothing in it is believed: nothing was sent.
+    #[error("the agent is not called, since its card is not trusted: {0}")]
+    Untrusted(String),
     /// An interceptor refused the call.
     #[error("an interceptor stopped the call")]
     Intercepted(#[source] Source),
@@ -123,6 +126,7 @@ impl ClientError {
                 | Self::Connect { .. }
                 | Self::Refused { .. }
                 | Self::NoInterface { .. }
+                | Self::Untrusted(_)
                 | Self::Intercepted(_)
         )
     }
@@ -163,9 +167,10 @@ impl From<ClientError> for Error {
                 502..=504 => ErrorCode::Unavailable,
                 _ => ErrorCode::InvalidAgentResponse,
             },
-            ClientError::BadAnswer(_) | ClientError::TooLarge { .. } | ClientError::NoInterface { .. } => {
-                ErrorCode::InvalidAgentResponse
-            }
+            ClientError::BadAnswer(_)
+            | ClientError::TooLarge { .. }
+            | ClientError::NoInterface { .. }
+            | ClientError::Untrusted(_) => ErrorCode::InvalidAgentResponse,
             ClientError::Configuration(_) | ClientError::Refused { .. } | ClientError::Intercepted(_) => {
                 ErrorCode::Internal
             }

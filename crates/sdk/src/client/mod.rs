@@ -172,6 +172,12 @@ impl Client {
         self.0.discovery.refresh(&self.0.transport, &self.0.settings).await
     }
 
+    /// The name of the key that the agent's card is signed with, as [`ClientBuilder::check_card`] has it; none if it has no
+    /// signature or nobody has looked.
+    pub fn card_key(&self) -> Option<String> {
+        self.0.discovery.signed_by()
+    }
+
     fn settings(&self) -> &Settings {
         &self.0.settings
     }

@@ -29,6 +29,8 @@ pub(crate) struct Interface {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) card: Arc<AgentCard>,
+    /// The name of the key that it is signed with, if that was looked at.
+    pub(crate) signed_by: Option<String>,
     /// The best one first; never empty.
     pub(crate) interfaces: Vec<Interface>,
     /// Whether a send with a key may be repeated.
@@ -58,7 +60,7 @@ impl Peer {
             card.capabilities.extensions.iter().any(|known| known.uri == IDEMPOTENCY_EXTENSION);
         let interfaces = usable.into_iter().map(|(_, interface)| interface).collect();
         let understood = AtomicUsize::new(0);
-        Ok(Self { card: Arc::new(card), interfaces, honours_keys, understood })
+        Ok(Self { card: Arc::new(card), signed_by: None, interfaces, honours_keys, understood })
     }
 }
 

@@ -39,7 +39,12 @@ pub(crate) struct Settings {
     pub(crate) egress: Egress,
     pub(crate) stale_card_on_error: bool,
     pub(crate) interceptors: Vec<Arc<dyn Interceptor>>,
+    /// Judges cards.
+    pub(crate) card_check: Option<CardCheck>,
 }
+
+/// Judges a card, as it came: the name of the key that it was signed with, if it had to be; or why it is not trusted.
+pub(crate) type CardCheck = Arc<dyn Fn(&[u8]) -> Result<Option<String>, String> + Send + Sync>;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -65,6 +70,7 @@ impl Default for Settings {
             egress: Egress::default(),
             stale_card_on_error: false,
             interceptors: Vec::new(),
+            card_check: None,
         }
     }
 }

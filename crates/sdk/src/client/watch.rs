@@ -34,9 +34,11 @@ impl Watch {
     pub(crate) fn failed(&self, error: &ClientError, usual: Duration) {
         let Some(watch) = &self.0 else { return };
         match error {
-            ClientError::Connect { .. } | ClientError::Cut { .. } | ClientError::StreamCut { .. } => {
-                watch.broke_off();
-            }
+            ClientError::Connect { .. }
+            | ClientError::Cut { .. }
+            | ClientError::StreamCut { .. }
+            // Another member of a pool may be trusted.
+            | ClientError::Untrusted(_) => watch.broke_off(),
             ClientError::TimedOut { after, .. } => {
                 // A caller that is in a hurry must not take a peer away from all others.
                 if *after >= usual {

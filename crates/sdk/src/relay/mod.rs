@@ -66,10 +66,14 @@ pub struct Relay {
     pub(crate) client: Client,
     /// As it was when the relay was made; none if it could not be had.
     pub(crate) card: Option<Arc<AgentCard>>,
+    /// Why there is none.
+    pub(crate) card_error: Option<String>,
     pub(crate) card_checks: Duration,
     pub(crate) push_notifications: bool,
     blocking_timeout: Duration,
     patience: Duration,
+    /// Whether it is told on whose behalf calls are made.
+    tells_descent: bool,
 }
 
 /// Relays the calls to one agent elsewhere. Implements [`Endpoint`], so it can be mounted, nested and called like any
@@ -86,6 +90,7 @@ struct Core {
     tasks: Tasks<Line>,
     blocking_timeout: Duration,
     patience: Duration,
+    tells_descent: bool,
     stop: CancellationToken,
 }
 
@@ -93,6 +98,9 @@ struct Core {
 /// otherwise. What finds no place for a stream is looked at now and then instead.
 const STREAMS: usize = 4096;
 const CALLS: usize = 1024;
+
+/// How long an agent that may not be there is waited for when its relay is made.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 // === impl Relay ===
 
@@ -114,18 +122,27 @@ impl Relay {
 
     /// The same for an agent that may not be there yet, with a client that was made by
     /// [`connect_later`](crate::ClientBuilder::connect_later). Until the agent answers, so do calls that it cannot be
-    /// reached; and the card here is one that says so, under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION). An
-    /// agent that is there and has no good card is an error, as ever.
+    /// reached; and the card here is one that says so, under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION). So it is
+    /// with one whose card is [not trusted](crate::ClientBuilder::check_card). An agent that is there and has no good card
+    /// is an error, as ever.
     pub async fn of_absent(client: Client, name: impl Into<String>) -> Result<Self, ClientError> {
-        let card = match client.card().await {
-            Ok(card) => Some(card),
-            Err(error) if error.is_retryable() => {
-                tracing::warn!(%error, "the agent behind a relay is not there yet");
-                None
-            }
-            Err(error) => return Err(error),
+        let name = name.into();
+        let Ok(card) = tokio::time::timeout(FIRST_LOOK, client.card()).await else {
+            tracing::warn!(agent = name, "the agent behind a relay does not answer; it is asked again");
+            return Ok(Self { card_error: Some("unreachable".to_owned()), ..Self::with(client, name, None) });
         };
-        Ok(Self::with(client, name.into(), card))
+        match card {
+            Ok(card) => Ok(Self::with(client, name, Some(card))),
+            Err(error) if error.is_retryable() => {
+                tracing::warn!(agent = name, %error, "the agent behind a relay is not there yet");
+                Ok(Self { card_error: Some("unreachable".to_owned()), ..Self::with(client, name, None) })
+            }
+            Err(ClientError::Untrusted(why)) => {
+                tracing::error!(agent = name, why, "the card of the agent behind a relay is not trusted");
+                Ok(Self { card_error: Some(untrusted(&why)), ..Self::with(client, name, None) })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn with(client: Client, name: String, card: Option<Arc<AgentCard>>) -> Self {
@@ -134,10 +151,12 @@ impl Relay {
             peers: RelayPeers::only(client.clone()),
             client,
             card,
+            card_error: None,
             card_checks: Duration::from_secs(30),
             push_notifications: true,
             blocking_timeout: Duration::from_secs(10 * 60),
             patience: Duration::from_secs(10 * 60),
+            tells_descent: true,
         }
     }
 
@@ -235,6 +254,14 @@ impl Relay {
         self
     }
 
+    /// Tells the agent nothing of those who call it: neither on whose behalf a call is made nor which trace it belongs to.
+    /// What proves who somebody is it is never told. For agents that nobody trusts.
+    #[must_use]
+    pub fn untrusted(mut self) -> Self {
+        self.tells_descent = false;
+        self
+    }
+
     /// Begins to relay, on a journal, with somebody who posts events to whoever registers for them. A
     /// [`Server`](crate::Server) does this for the relays that are mounted.
     pub fn start(&self, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> RelayEndpoint {
@@ -263,10 +290,16 @@ impl Relay {
             tasks: tasks.after(earlier.map(|earlier| &earlier.core.tasks)),
             blocking_timeout: self.blocking_timeout,
             patience: self.patience,
+            tells_descent: self.tells_descent,
             stop,
         };
         RelayEndpoint { core: Arc::new(core), stop: guard }
     }
+}
+
+/// What a card says here whose own is not trusted.
+pub(crate) fn untrusted(why: &str) -> String {
+    format!("untrusted: {why}")
 }
 
 /// The name on a card as the name of an agent here.
@@ -404,17 +437,19 @@ impl Core {
     fn scope(&self, context: &CallContext) -> Scope {
         self.tasks.scope(&context.principal)
     }
-}
 
-/// What goes along with the calls that are made for a caller: its trace and extensions, and what it was let through
-/// with; nothing that proves who it is.
-fn options_for(mut context: CallContext) -> Options {
-    context.lineage = context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
-    let mut options = Options::of(context);
-    options.terms.last_event = None;
-    options.terms.idempotency_key = None;
-    options.keyless = true;
-    options
+    /// What goes along with the calls that are made for a caller: its trace and extensions, and what it was let through
+    /// with, if the agent may know; nothing that proves who it is.
+    fn options_for(&self, mut context: CallContext) -> Options {
+        let hold = context.hold.as_ref().filter(|_| self.tells_descent);
+        context.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
+        context.traceparent = context.traceparent.filter(|_| self.tells_descent);
+        let mut options = Options::of(context);
+        options.terms.last_event = None;
+        options.terms.idempotency_key = None;
+        options.keyless = true;
+        options
+    }
 }
 
 #[cfg(test)]

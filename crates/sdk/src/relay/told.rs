@@ -76,6 +76,10 @@ pub(super) fn told(failed: ClientError) -> Error {
 /// Nobody answered, or nothing that could be read.
 fn unanswered(failed: ClientError) -> Error {
     tracing::warn!(error = %failed, cause = cause_of(&failed), "a call was not relayed");
+    if let ClientError::Untrusted(why) = &failed {
+        let text = format!("The agent behind this one is not called, since its card is not trusted: {why}");
+        return Error::with_message(ErrorCode::InvalidAgentResponse, text).caused_by(failed);
+    }
     let after = failed.retry_after();
     let error: Error = failed.into();
     let text = match error.code() {

@@ -27,6 +27,18 @@ pub const WELL_KNOWN_CARD: &str = "/.well-known/agent-card.json";
 /// Where older clients look for it.
 const OLD_WELL_KNOWN_CARD: &str = "/.well-known/agent.json";
 
+/// Where the keys are found that cards are signed with, below the URL of the server.
+pub const WELL_KNOWN_KEYS: &str = "/.well-known/jwks.json";
+
+/// Signs the cards of a server. Written by whoever has keys: the SDK has none, nor does it do any cryptography.
+pub trait CardSigner: Send + Sync + 'static {
+    /// Puts signatures on a card, in the place of those that it has.
+    fn sign(&self, card: &mut AgentCard) -> Result<(), Error>;
+
+    /// The public keys, as a JSON Web Key Set (RFC 7517).
+    fn published(&self) -> Vec<u8>;
+}
+
 /// For how long a card may be used without asking again.
 const CACHE_CONTROL: &str = "public, max-age=300";
 
@@ -92,7 +104,10 @@ pub(crate) fn derive(spec: &AgentSpec, place: &Place) -> AgentCard {
 /// The card of an agent elsewhere that is served here: what it says about itself, and of what can be done with it only
 /// what can be done here. Its signatures do not hold for that, and how to authenticate there is not how to here.
 pub(crate) fn derive_relayed(relay: &Relay, own: Option<&AgentCard>, place: &Place) -> AgentCard {
-    let mut card = own.map_or_else(|| unseen(&relay.name), AgentCard::clone);
+    let mut card = match own {
+        Some(own) => seen(own, relay),
+        None => unseen(relay),
+    };
     place.put_to(&mut card);
     card.capabilities.streaming = Some(true);
     card.capabilities.push_notifications = Some(relay.push_notifications);
@@ -104,15 +119,32 @@ pub(crate) fn derive_relayed(relay: &Relay, own: Option<&AgentCard>, place: &Pla
     card
 }
 
-/// The card of an agent elsewhere that nobody has heard of yet, which says so.
-fn unseen(name: &str) -> AgentCard {
-    let text = "The agent behind this one has not been reached yet, and is asked again";
-    let mut card = AgentCard::new(name, text, "0");
+/// The card of an agent elsewhere as it is there; if it was signed by somebody whom we trust, it says by whom.
+fn seen(own: &AgentCard, relay: &Relay) -> AgentCard {
+    let mut card = own.clone();
+    if let Some(key) = relay.client.card_key() {
+        card.capabilities.extensions.retain(|extension| extension.uri != PROVENANCE_EXTENSION);
+        card.capabilities.extensions.push(provenance("trust", "verified", &[("upstreamKey", &key)]));
+    }
+    card
+}
+
+/// The card of an agent elsewhere of which there is no card to be shown, which says why.
+fn unseen(relay: &Relay) -> AgentCard {
+    let text = "The agent behind this one has shown no card that can be used yet, and is asked again";
+    let mut card = AgentCard::new(&*relay.name, text, "0");
+    let why = relay.card_error.as_deref().unwrap_or("unreachable");
+    card.capabilities.extensions.push(provenance("cardError", why, &[]));
+    card
+}
+
+fn provenance(name: &str, value: &str, more: &[(&str, &str)]) -> AgentExtension {
     let mut provenance = AgentExtension::new(PROVENANCE_EXTENSION);
     provenance.description = "Where this card comes from".to_owned();
-    provenance.params = JsonObject::parse(r#"{"kind":"relay","cardError":"unreachable"}"#).ok();
-    card.capabilities.extensions.push(provenance);
-    card
+    let params = [("kind", "relay"), (name, value)].into_iter().chain(more.iter().copied());
+    let params: serde_json::Map<_, _> = params.map(|(name, value)| (name.to_owned(), value.into())).collect();
+    provenance.params = JsonObject::parse(&serde_json::Value::from(params).to_string()).ok();
+    provenance
 }
 
 impl Place {
@@ -168,9 +200,33 @@ pub(crate) fn is_card(path: &str) -> bool {
     path == WELL_KNOWN_CARD || path == OLD_WELL_KNOWN_CARD
 }
 
+/// Answers who asks for the keys that cards are signed with.
+pub(crate) fn respond_keys(signer: &dyn CardSigner, method: &Method) -> Response<Body> {
+    let keys = Bytes::from(signer.published());
+    let length = HeaderValue::from(keys.len());
+    let body = if *method == Method::HEAD { Body::empty() } else { Body::whole(keys) };
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(CACHE_CONTROL));
+    if *method == Method::HEAD {
+        headers.insert(header::CONTENT_LENGTH, length);
+    }
+    response
+}
+
 impl Cards {
-    pub(crate) fn new(card: Arc<AgentCard>, versions: &Versions) -> Result<Self, Error> {
-        let pure = CardDocument::new(serde_json::to_vec(&*card).map_err(Error::internal)?)?;
+    /// Writes a card, signed if there is somebody who signs.
+    pub(crate) fn new(
+        card: &AgentCard,
+        versions: &Versions,
+        signer: Option<&Arc<dyn CardSigner>>,
+    ) -> Result<Self, Error> {
+        let mut card = card.clone();
+        if let Some(signer) = signer {
+            signer.sign(&mut card)?;
+        }
+        let pure = CardDocument::new(serde_json::to_vec(&card).map_err(Error::internal)?)?;
         let mut union = None;
         let is_v0_1 = versions.serves(Version::V0_1);
         if versions.serves(Version::V0_3) || is_v0_1 {
@@ -179,7 +235,7 @@ impl Cards {
             union = Some(CardDocument::new(body)?);
         }
         let extensions = card.capabilities.extensions.iter().map(|known| known.uri.clone()).collect();
-        Ok(Self { pure, union, extensions, card })
+        Ok(Self { pure, union, extensions, card: Arc::new(card) })
     }
 
     /// Answers GET and HEAD. Who does not say that it speaks v1.0 may be somebody who does not know it.

@@ -48,7 +48,7 @@ use site::{Authenticate, Site, StreamSlots};
 use table::Table;
 
 pub use body::Body;
-pub use card::WELL_KNOWN_CARD;
+pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS};
 pub(crate) use guard::Visit;
 pub use guard::{Guard, Rate, Restored};
 pub use limits::ServerLimits;
@@ -81,6 +81,7 @@ pub struct ServerBuilder {
     allow_anonymous: bool,
     anonymous_extended_card: bool,
     security: BTreeMap<String, SecurityScheme>,
+    card_signer: Option<Arc<dyn CardSigner>>,
     jsonrpc_path: String,
     versions: Versions,
     old_form: Option<v0_3::Form>,
@@ -135,6 +136,7 @@ impl Server {
             allow_anonymous: false,
             anonymous_extended_card: false,
             security: BTreeMap::new(),
+            card_signer: None,
             jsonrpc_path: "/".to_owned(),
             versions: Versions::all(),
             old_form: None,
@@ -230,6 +232,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn security_scheme(mut self, name: impl Into<String>, scheme: SecurityScheme) -> Self {
         self.security.insert(name.into(), scheme);
+        self
+    }
+
+    /// Has every card signed, whenever it is written anew, and serves the keys at [`WELL_KNOWN_KEYS`]. What is signed names
+    /// the public URL or the address that is listened on, never what a request said.
+    #[must_use]
+    pub fn sign_cards(mut self, signer: Arc<dyn CardSigner>) -> Self {
+        self.card_signer = Some(signer);
         self
     }
 
@@ -374,6 +384,7 @@ impl ServerBuilder {
             versions: self.versions,
             jsonrpc_path: self.jsonrpc_path,
             security: self.security,
+            card_signer: self.card_signer,
             grpc: self.grpc.place().map(str::to_owned),
             tenant_is_realm: self.tenant_is_realm,
             extends: self.authenticate.is_some() || self.anonymous_extended_card,

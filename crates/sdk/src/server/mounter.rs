@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use chancery_protocol::{Error, SecurityScheme};
+use chancery_protocol::{AgentCard, Error, SecurityScheme};
 use chancery_store::Store;
 
-use super::card::{Cards, GrpcInterface, Place};
+use super::card::{CardSigner, GrpcInterface, Place};
 use super::guard::Guard;
 use super::mount::{Mount, Served};
 use super::offer::{Offer, Offered};
@@ -27,6 +27,8 @@ pub(crate) struct Mounter {
     pub(crate) versions: Versions,
     pub(super) jsonrpc_path: String,
     pub(super) security: BTreeMap<String, SecurityScheme>,
+    /// Who signs the cards.
+    pub(super) card_signer: Option<Arc<dyn CardSigner>>,
     /// The `host:port` that the cards name for gRPC.
     pub(super) grpc: Option<String>,
     pub(super) tenant_is_realm: bool,
@@ -51,7 +53,7 @@ impl Mounter {
         let tenant = if path.is_empty() || alone { "" } else { what.name() };
         let place = self.place(path, tenant);
         let card = Arc::new(what.card(&place));
-        let shown = Shown::new(Cards::new(card.clone(), &self.versions)?);
+        let shown = Shown::new(AgentCard::clone(&card), &self.versions, self.card_signer.clone())?;
         let (store, notifier) = (self.store.clone(), self.notifier(what));
         let served = match what {
             Offered::Agent(spec) => {

@@ -135,7 +135,8 @@ impl Visitor {
     pub fn show_card(&self, path: &str, tenant: &str, mut card: AgentCard) -> Result<Response<Body>, Error> {
         let mounter = &self.site.mounter;
         mounter.place(path, tenant).put_to(&mut card);
-        let mut response = Cards::new(Arc::new(card), &mounter.versions)?.respond(&self.head);
+        let mut response =
+            Cards::new(&card, &mounter.versions, mounter.card_signer.as_ref())?.respond(&self.head);
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         headers.insert(header::VARY, HeaderValue::from_static("A2A-Version, Authorization"));

@@ -188,6 +188,11 @@ impl Service {
         mount.served.recover(&mount.name, restored.unwrap_or_default()).await
     }
 
+    /// Signs all cards again, as after a change of keys.
+    pub fn sign_cards_again(&self) -> Result<(), Error> {
+        self.site.table.load().mounts().try_for_each(|mount| mount.shown.sign_again())
+    }
+
     pub(crate) fn deliverer(&self) -> Option<&Deliverer> {
         self.site.mounter.deliverer.get()
     }

@@ -4,27 +4,54 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use chancery_protocol::AgentCard;
-use parking_lot::RwLock;
+use chancery_protocol::{AgentCard, Error};
+use parking_lot::{Mutex, RwLock};
 use tokio::time::sleep;
 
-use super::card::{Cards, Place, derive_relayed};
-use crate::relay::Relay;
+use super::card::{CardSigner, Cards, Place, derive_relayed};
+use super::versions::Versions;
+use crate::client::ClientError;
+use crate::relay::{Relay, untrusted};
 
 /// How long to wait before an agent that has never been reached is asked again, at first.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What is shown of an agent.
-#[derive(Debug)]
-pub(crate) struct Shown(RwLock<Arc<Cards>>);
+pub(crate) struct Shown {
+    now: RwLock<Arc<Cards>>,
+    /// What it says, before it is signed.
+    card: Mutex<AgentCard>,
+    versions: Versions,
+    signer: Option<Arc<dyn CardSigner>>,
+}
 
 impl Shown {
-    pub(super) fn new(cards: Cards) -> Arc<Self> {
-        Arc::new(Self(RwLock::new(Arc::new(cards))))
+    pub(super) fn new(
+        card: AgentCard,
+        versions: &Versions,
+        signer: Option<Arc<dyn CardSigner>>,
+    ) -> Result<Arc<Self>, Error> {
+        let now = RwLock::new(Arc::new(Cards::new(&card, versions, signer.as_ref())?));
+        Ok(Arc::new(Self { now, card: Mutex::new(card), versions: versions.clone(), signer }))
     }
 
     pub(crate) fn now(&self) -> Arc<Cards> {
-        self.0.read().clone()
+        self.now.read().clone()
+    }
+
+    /// Shows another card from now on.
+    fn show(&self, card: AgentCard) -> Result<(), Error> {
+        let mut said = self.card.lock();
+        *self.now.write() = Arc::new(Cards::new(&card, &self.versions, self.signer.as_ref())?);
+        *said = card;
+        Ok(())
+    }
+
+    /// Signs the card again, with the keys that there are now.
+    pub(super) fn sign_again(&self) -> Result<(), Error> {
+        let said = self.card.lock();
+        *self.now.write() = Arc::new(Cards::new(&said, &self.versions, self.signer.as_ref())?);
+        Ok(())
     }
 
     /// Follows the card of the agent behind a relay, for as long as anybody can see this.
@@ -33,7 +60,7 @@ impl Shown {
     }
 }
 
-async fn follow(shown: Weak<Shown>, relay: Relay, place: Place) {
+async fn follow(shown: Weak<Shown>, mut relay: Relay, place: Place) {
     let mut known: Option<Arc<AgentCard>> = relay.card.clone();
     let mut pause = FIRST_PAUSE.min(relay.card_checks);
     loop {
@@ -48,6 +75,14 @@ async fn follow(shown: Weak<Shown>, relay: Relay, place: Place) {
         // The client asks only when what it has is no longer fresh, and whether it has changed.
         let card = match relay.client.card().await {
             Ok(card) => card,
+            Err(ClientError::Untrusted(why)) => {
+                tracing::error!(agent = &*relay.name, why, "the card of an agent elsewhere is not trusted");
+                relay.card_error = Some(untrusted(&why));
+                if let (None, Some(shown)) = (&known, shown.upgrade()) {
+                    let _ = shown.show(derive_relayed(&relay, None, &place));
+                }
+                continue;
+            }
             Err(error) => {
                 tracing::debug!(agent = &*relay.name, %error, "the card of an agent elsewhere cannot be had");
                 continue;
@@ -56,17 +91,9 @@ async fn follow(shown: Weak<Shown>, relay: Relay, place: Place) {
         if known.as_deref() == Some(&*card) {
             continue;
         }
-        let (Some(shown), written) = (
-            shown.upgrade(),
-            Cards::new(Arc::new(derive_relayed(&relay, Some(&card), &place)), &place.versions),
-        ) else {
-            return;
-        };
-        match written {
-            Ok(cards) => *shown.0.write() = Arc::new(cards),
-            Err(error) => {
-                tracing::warn!(agent = &*relay.name, %error, "the card of an agent elsewhere cannot be shown");
-            }
+        let Some(shown) = shown.upgrade() else { return };
+        if let Err(error) = shown.show(derive_relayed(&relay, Some(&card), &place)) {
+            tracing::warn!(agent = &*relay.name, %error, "the card of an agent elsewhere cannot be shown");
         }
         tracing::info!(agent = &*relay.name, "the card of an agent elsewhere is another now");
         known = Some(card);

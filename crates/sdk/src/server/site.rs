@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body};
-use super::card::is_card;
+use super::card::{WELL_KNOWN_KEYS, is_card, respond_keys};
 use super::guard::{Guard, Visit};
 use super::hygiene;
 use super::limits::ServerLimits;
@@ -123,6 +123,12 @@ impl Site {
         }
         if let Some(way) = self.routes.iter().find_map(|routes| routes.find(&head)) {
             return Box::pin(self.follow(way, head, body)).await;
+        }
+        let reads = head.method == Method::GET || head.method == Method::HEAD;
+        if let Some(signer) = &self.mounter.card_signer
+            && (reads && head.uri.path() == WELL_KNOWN_KEYS)
+        {
+            return respond_keys(&**signer, &head.method);
         }
         match self.find(head.uri.path()) {
             Some((mount, path)) => self.visit(&mount, &head, path, None, body).await,
@@ -399,7 +405,15 @@ impl Site {
         {
             tracing::error!(agent = &*mount.name, operation = operation.method(), ?error, "call failed");
         }
-        reply.map(|reply| (reply, slot))
+        Ok((self.signed(reply?)?, slot))
+    }
+
+    /// What leaves is signed, if it is a card.
+    fn signed(&self, mut reply: Reply) -> Result<Reply, Error> {
+        if let (Reply::Card(card), Some(signer)) = (&mut reply, &self.mounter.card_signer) {
+            signer.sign(Arc::make_mut(card))?;
+        }
+        Ok(reply)
     }
 
     /// The agent that a tenant names to whoever asks at the root.

@@ -194,6 +194,50 @@ fn a_reset_forgets_charges_and_keeps_what_is_held() {
 }
 
 #[test]
+fn a_reset_is_done_again_after_a_restart() {
+    let caps = Caps { per_minute: cap(100), per_day: cap(100), per_month: cap(100), ..Caps::default() };
+    let charge =
+        |account: &Accounts, amount, at| reserve(account, usd(amount), at).unwrap().settle(usd(amount), at);
+    let before: Accounts = std::iter::once(account(caps)).collect();
+    let (early, at, late) = (NOON, NOON + seconds(10), NOON + seconds(20));
+    charge(&before, 30, early);
+    let reset = before[0].reset(at);
+    assert_eq!(reset.forgotten, [Window::Minute, Window::Day, Window::Month].map(|window| (window, usd(30))));
+    charge(&before, 7, late);
+
+    // What is known by then of the day may be known only as a whole, and as of its end.
+    let after: Accounts = std::iter::once(account(caps)).collect();
+    charge(&after, 0, early);
+    after[0].reset_before(&reset);
+    charge(&after, 37, late);
+    after[0].reset_earlier(&reset, late);
+    let charged = |account: &Accounts, window, at| {
+        account[0].standings(at).iter().find(|standing| standing.window == window).unwrap().charged
+    };
+    for window in [Window::Day, Window::Month] {
+        assert_eq!((charged(&before, window, late), charged(&after, window, late)), (7, 7), "{window:?}");
+    }
+    // If it is known by the second, nothing counts for longer than it did.
+    let exact: Accounts = std::iter::once(account(caps)).collect();
+    charge(&exact, 30, early);
+    exact[0].reset_before(&reset);
+    charge(&exact, 7, late);
+    exact[0].reset_earlier(&reset, late);
+    for window in [Window::Minute, Window::Day, Window::Month] {
+        assert_eq!(charged(&exact, window, late), 7, "{window:?}");
+    }
+    // No more is forgotten than is known, nor tomorrow what was forgotten today.
+    let nothing = account(caps);
+    nothing.reset_earlier(&reset, late);
+    assert_eq!(nothing.remaining(late).micro_usd, Some(100));
+    let tomorrow = NOON + seconds(86_400);
+    let next: Accounts = std::iter::once(account(Caps { per_day: cap(100), ..Caps::default() })).collect();
+    charge(&next, 40, tomorrow);
+    next[0].reset_earlier(&reset, tomorrow);
+    assert_eq!(next[0].remaining(tomorrow).micro_usd, Some(60));
+}
+
+#[test]
 fn idle_accounts_make_place_and_those_who_find_none_share() {
     let mut limits = Limits { max_accounts: 2, ..Limits::default() };
     limits.caller.default = per_minute(10);

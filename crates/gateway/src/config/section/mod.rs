@@ -1,7 +1,9 @@
 //! Sections of the configuration that have a file of their own.
 
 mod admin;
+mod cards;
 mod fleet;
 
-pub(crate) use admin::AdminSection;
-pub(crate) use fleet::{FleetSection, Trust};
+pub(crate) use admin::*;
+pub(crate) use cards::*;
+pub(crate) use fleet::*;

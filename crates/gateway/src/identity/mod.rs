@@ -4,13 +4,15 @@
 //! |---|---|
 //! | `secret` | what keys are hashed and lineage tokens sealed with; made at the first start |
 //! | `keys.json` | the records of API keys; written by `chancery key`, read again when it changes |
+//! | `signing-keys.json` | the keys that cards are signed with; made at the first start, read again when it changes |
+
+pub(crate) mod files;
+mod signing;
+mod trust;
 
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use chancery_control::Millis;
@@ -24,13 +26,13 @@ use chancery_sdk::ServerBuilder;
 use http::request::Parts;
 
 use crate::config::{Config, KnownAgent};
-use crate::files::write_private;
 use crate::gateway::public_name;
+
+pub(crate) use signing::{Signatory, SigningKeys};
+pub(crate) use trust::CardTrust;
 
 const SECRET: &str = "secret";
 const KEYS: &str = "keys.json";
-/// How often it is looked whether keys have changed.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Who may come in.
 pub(crate) struct Identities {
@@ -70,7 +72,8 @@ impl Identities {
         if anonymous {
             authenticator = authenticator.with_anonymous();
         }
-        tokio::spawn(watch(file.path, ring));
+        let path = file.path.clone();
+        tokio::spawn(files::watch(file.path, move || Ok(ring.replace(&read_records(&path)?)?)));
         let resolver = allow_list(&config.identity.allow);
         Ok(Self { secret: file.secret, authenticator: Arc::new(authenticator), resolver, anonymous })
     }
@@ -117,7 +120,11 @@ fn only<'a>(head: &'a Parts, name: &str) -> Result<Option<&'a str>, Error> {
 }
 
 fn now() -> Millis {
-    Millis(u64::try_from(Timestamp::now().as_millis()).unwrap_or_default())
+    millis(Timestamp::now())
+}
+
+fn millis(at: Timestamp) -> Millis {
+    Millis(u64::try_from(at.as_millis()).unwrap_or_default())
 }
 
 fn agent_ring(config: &Config) -> anyhow::Result<AgentRing> {
@@ -153,24 +160,6 @@ pub(crate) fn allow_list(allow: &[String]) -> Option<Arc<dyn IdentityResolver>> 
         .then(|| Arc::new(AllowList::new(allow.iter().filter_map(rule))) as Arc<dyn IdentityResolver>)
 }
 
-/// Takes over keys that are made or revoked while the gateway runs.
-async fn watch(path: PathBuf, ring: Arc<KeyRing>) {
-    let changed = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
-    let mut seen: Option<SystemTime> = changed(&path);
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let now = changed(&path);
-        if now == seen {
-            continue;
-        }
-        seen = now;
-        match read_records(&path).and_then(|records| Ok(ring.replace(&records)?)) {
-            Ok(()) => tracing::info!(keys = ring.len(), "the keys have changed"),
-            Err(error) => tracing::error!(%error, "the keys cannot be read; those from before count on"),
-        }
-    }
-}
-
 // === impl KeyFile ===
 
 impl KeyFile {
@@ -185,39 +174,23 @@ impl KeyFile {
 
     /// Writes the records, as a whole or not at all.
     pub(crate) fn save(&self) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(&self.records)?;
-        let draft = self.path.with_extension("draft");
-        write_private(&draft, text.as_bytes())?;
-        fs::rename(&draft, &self.path).with_context(|| format!("cannot write {}", self.path.display()))
+        files::write_private(&self.path, serde_json::to_string_pretty(&self.records)?.as_bytes())
     }
 }
 
 fn read_records(path: &Path) -> anyhow::Result<Vec<KeyRecord>> {
-    match fs::read(path) {
-        Ok(text) => serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    match files::read(path)? {
+        Some(text) => serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display())),
+        None => Ok(Vec::new()),
     }
 }
 
 fn secret(path: &Path) -> anyhow::Result<ServerSecret> {
-    match fs::read_to_string(path) {
-        Ok(text) => {
-            let mode = fs::metadata(path)?.permissions().mode() & 0o777;
-            if mode & 0o077 != 0 {
-                bail!(
-                    "{} can be read by others (mode {mode:o}); run `chmod 600 {}`",
-                    path.display(),
-                    path.display()
-                );
-            }
-            ServerSecret::from_text(text.trim()).with_context(|| format!("{} is no secret", path.display()))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let made = ServerSecret::generate()?;
-            write_private(path, made.to_text().as_bytes())?;
-            Ok(made)
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
+    let Some(text) = files::read_secret(path)? else {
+        let made = ServerSecret::generate()?;
+        files::write_private(path, made.to_text().as_bytes())?;
+        return Ok(made);
+    };
+    let text = std::str::from_utf8(&text).unwrap_or_default();
+    ServerSecret::from_text(text.trim()).with_context(|| format!("{} is no secret", path.display()))
 }

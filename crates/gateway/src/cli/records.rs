@@ -1,0 +1,101 @@
+//! Where the records are, and of which time: flags that `budget`, `spend` and `trace` share.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chancery_protocol::Timestamp;
+use chancery_store::{EdgeQuery, Realms};
+use clap::Args;
+use serde_json::Value;
+
+use super::agent::Span;
+use super::config::{BadConfig, Source};
+use crate::config::Config;
+
+/// Which gateway.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Place {
+    #[command(flatten)]
+    source: Source,
+
+    /// The directory that everything is kept in, instead of the configured one
+    #[arg(long, env = "CHANCERY_DATA", value_name = "DIR", global = true)]
+    data: Option<PathBuf>,
+
+    /// Where tasks are kept, if not in the data directory
+    #[arg(long, env = "CHANCERY_STORE", value_name = "URL", global = true)]
+    store: Option<String>,
+}
+
+/// Which calls.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Which {
+    /// From then on: a time such as `2026-11-01T00:00:00Z`, or how long ago, such as `90m` or `24h`
+    #[arg(long, value_name = "TIME")]
+    pub(super) since: Option<When>,
+
+    /// Until then
+    #[arg(long, value_name = "TIME")]
+    pub(super) until: Option<When>,
+
+    /// Only in this realm
+    #[arg(long, value_name = "NAME")]
+    realm: Option<String>,
+
+    /// Only by this caller
+    #[arg(long, value_name = "NAME")]
+    pub(super) caller: Option<String>,
+
+    /// Only to this agent
+    #[arg(long, value_name = "NAME")]
+    pub(super) agent: Option<String>,
+}
+
+/// A point in time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct When(pub(super) Timestamp);
+
+impl Place {
+    pub(super) fn load(&self) -> Result<Config, BadConfig> {
+        let data = self.data.as_ref().map(|path| Value::from(path.display().to_string()));
+        let flags = [
+            ("--data", &["store", "data"] as &'static [&'static str], data),
+            ("--store", &["store", "url"], self.store.clone().map(Value::from)),
+        ];
+        let flags = flags.into_iter().filter_map(|(flag, path, value)| Some((flag, path, value?)));
+        Ok(self.source.load(flags.collect())?.config)
+    }
+}
+
+impl Which {
+    pub(super) fn realms(&self) -> Realms {
+        self.realm.as_deref().map_or(Realms::All, |realm| Realms::One(realm.into()))
+    }
+
+    pub(super) fn query(&self) -> EdgeQuery {
+        let name = |name: &Option<String>| name.as_deref().map(Arc::from);
+        EdgeQuery {
+            since: self.since.map(|when| when.0),
+            until: self.until.map(|when| when.0),
+            caller: name(&self.caller),
+            agent: name(&self.agent),
+            ..EdgeQuery::of(self.realms())
+        }
+    }
+}
+
+impl FromStr for When {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(at) = Timestamp::parse(text) {
+            return Ok(Self(at));
+        }
+        let ago: Span = text
+            .parse()
+            .map_err(|_| "expected a time such as `2026-11-01T00:00:00Z`, or how long ago, such as `24h`")?;
+        let ago = i64::try_from(ago.0.as_millis()).unwrap_or(i64::MAX);
+        Ok(Self(Timestamp::from_millis(Timestamp::now().as_millis().saturating_sub(ago))))
+    }
+}
