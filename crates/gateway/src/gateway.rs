@@ -37,8 +37,7 @@ impl Gateway {
         let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config)?);
         let pools = pools(&config)?;
-        let sections: Vec<_> = config.agent.iter().collect();
-        let Agents { offers, governed, clients } = fleet::build(&sections, &pools).await?;
+        let Agents { offers, governed, clients } = fleet::build(config.agent.clone(), pools.clone()).await?;
         let foundations = Foundations {
             store: store.clone(),
             name: public_name(&config),

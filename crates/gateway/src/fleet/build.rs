@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use chancery_control::Governed;
 use chancery_control::routing::Pool;
+use chancery_protocol::BoxFuture;
 use chancery_sdk::{Client, Offer};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
@@ -27,19 +28,20 @@ pub(crate) struct Agents {
 
 /// Makes what sections say.
 pub(crate) async fn build(
-    sections: &[&AgentSection],
-    pools: &HashMap<String, Arc<Pool>>,
+    sections: Vec<AgentSection>,
+    pools: HashMap<String, Arc<Pool>>,
 ) -> anyhow::Result<Agents> {
-    let surroundings = &Surroundings { pools: pools.clone() };
-    let built = futures_util::stream::iter(sections)
-        .map(|section| async move { anyhow::Ok((*section, kinds::build(section, surroundings).await?)) })
-        .buffered(AT_A_TIME);
+    let surroundings = Arc::new(Surroundings { pools });
+    let being_built: Vec<_> =
+        sections.into_iter().map(|section| one(section, surroundings.clone())).collect();
+    let built = futures_util::stream::iter(being_built).buffered(AT_A_TIME);
     let built: Vec<_> = built.try_collect().await?;
     let mut agents = Agents::default();
     for (section, built) in built {
         let name: Arc<str> = section.name.as_str().into();
         let skills = built.skills().iter().map(|skill| skill.as_str().into()).collect();
-        let (pool, is_local) = (pools.get(&section.name).cloned(), section.kind != AgentKind::A2a);
+        let (pool, is_local) =
+            (surroundings.pools.get(&section.name).cloned(), section.kind != AgentKind::A2a);
         agents.governed.push(Arc::new(Governed { name, skills, pool, is_local }));
         let offer = match built {
             Built::Agent(spec) => Offer::from(*spec),
@@ -51,4 +53,15 @@ pub(crate) async fn build(
         agents.offers.push(if section.exposed { offer } else { offer.internal() });
     }
     Ok(agents)
+}
+
+/// Owns what it is made of, so that many can be made on one task that anything can wait for.
+fn one(
+    section: AgentSection,
+    surroundings: Arc<Surroundings>,
+) -> BoxFuture<'static, anyhow::Result<(AgentSection, Built)>> {
+    Box::pin(async move {
+        let built = kinds::build(&section, &surroundings).await?;
+        Ok((section, built))
+    })
 }

@@ -55,15 +55,15 @@ impl Reloader {
     }
 
     /// Reads the configuration again and puts it in force. If anything is wrong with it, the one from before stays, whole.
-    pub(crate) async fn reload(&self) -> anyhow::Result<Changes> {
+    pub(crate) async fn reload(self: Arc<Self>) -> anyhow::Result<Changes> {
         let mut current = self.current.lock().await;
         let next = Arc::new((self.load)()?);
         let changes = Changes::between(&current, &next)?;
         let touched: HashSet<_> = changes.added.iter().chain(&changes.changed).map(String::as_str).collect();
-        let sections: Vec<_> =
-            next.agent.iter().filter(|agent| touched.contains(agent.name.as_str())).collect();
+        let touches = |agent: &&AgentSection| touched.contains(agent.name.as_str());
+        let sections: Vec<_> = next.agent.iter().filter(touches).cloned().collect();
         let pools = pools(&next)?;
-        let Agents { offers, governed, clients } = build(&sections, &pools).await?;
+        let Agents { offers, governed, clients } = build(sections, pools).await?;
         let resolver = identity::allow_list(&next.identity.allow);
         self.governor.amend(&current, &next, resolver)?;
         let before = self.governor.enlist(governed);
@@ -82,7 +82,7 @@ impl Reloader {
     }
 
     /// The same, for nobody in particular: what came of it is logged.
-    async fn reload_and_say(&self, why: &str) {
+    async fn reload_and_say(self: Arc<Self>, why: &'static str) {
         match self.reload().await {
             Ok(changes) if changes == Changes::default() => tracing::info!(why, "nothing has changed"),
             Ok(changes) => tracing::info!(
@@ -114,14 +114,14 @@ pub(crate) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
                     return;
                 }
                 seen = file.as_deref().and_then(written);
-                reloader.reload_and_say("SIGHUP").await;
+                reloader.clone().reload_and_say("SIGHUP").await;
             }
             () = tokio::time::sleep(LOOK) => {
                 let now = file.as_deref().and_then(written);
                 // A file that is gone is on its way to be written.
                 if now.is_some() && now != seen {
                     seen = now;
-                    reloader.reload_and_say("the file has changed").await;
+                    reloader.clone().reload_and_say("the file has changed").await;
                 }
             }
         }

@@ -5,3 +5,4 @@ mod addresses;
 #[allow(dead_code, reason = "the other tests use the rest of it")]
 mod gateway;
 mod http;
+mod reload;

@@ -48,6 +48,23 @@ impl Gateway {
         format!("{}/agents/{name}", self.url)
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Writes another configuration, which the gateway is to notice.
+    pub(crate) fn configure(&self, config: &str) {
+        let (file, draft) = (self.folder.path().join("chancery.toml"), self.folder.path().join("draft"));
+        std::fs::write(&draft, config).expect("it is written");
+        std::fs::rename(draft, file).expect("it takes the place of the other");
+    }
+
+    /// Tells it to read its configuration again.
+    pub(crate) fn hang_up(&self) {
+        let told = Command::new("kill").args(["-HUP", &self.child.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+    }
+
     /// As a crash would have it.
     pub(crate) fn kill_and_restart(&mut self) {
         self.stop();
