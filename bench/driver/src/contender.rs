@@ -2,6 +2,8 @@
 
 use anyhow::Context as _;
 
+use crate::request::Speech;
+
 /// One server: a package of this workspace, started with the same flags every time.
 #[derive(Debug)]
 pub(crate) struct Contender {
@@ -18,6 +20,8 @@ pub(crate) struct Contender {
     pub(crate) compacts: bool,
     /// Whether it takes SubscribeToTask.
     pub(crate) subscribes: bool,
+    /// How it is spoken to.
+    pub(crate) speaks: Speech,
     /// Whether its tasks outlive it and it takes `--fill`, so that it can be started with many.
     pub(crate) fills: bool,
 }
@@ -53,6 +57,7 @@ pub(crate) const BARE: Contender = Contender {
     keeps: true,
     compacts: false,
     subscribes: false,
+    speaks: Speech::JsonRpc,
     fills: false,
 };
 const OURS: Contender = Contender { package: "bench-chancery", of: "chancery-sdk", subscribes: true, ..BARE };

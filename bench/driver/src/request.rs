@@ -6,6 +6,16 @@ use std::net::SocketAddr;
 pub(crate) const TEXT: &str = include_str!("../../message.txt");
 const MESSAGE_ID: &str = "01930000-0000-7000-8000-000000000000";
 
+/// How a message is put.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Speech {
+    JsonRpc,
+    /// HTTP+JSON.
+    Rest,
+    /// JSON-RPC of version 0.3.
+    OldJsonRpc,
+}
+
 /// One request; its message id can be changed in place, so that no two calls share one.
 #[derive(Clone)]
 pub(crate) struct Request {
@@ -23,6 +33,35 @@ impl Request {
 
     pub(crate) fn stream(to: SocketAddr, chunks: u32, pause_ms: u32) -> Self {
         Self::message(to, "SendStreamingMessage", &format!("stream {chunks} {pause_ms}"))
+    }
+
+    /// The same two, however they are put.
+    pub(crate) fn send_message_in(speech: Speech, to: SocketAddr) -> Self {
+        Self::message_in(speech, to, ["SendMessage", "message:send", "message/send"], TEXT)
+    }
+
+    pub(crate) fn stream_in(speech: Speech, to: SocketAddr, chunks: u32, pause_ms: u32) -> Self {
+        let names = ["SendStreamingMessage", "message:stream", "message/stream"];
+        Self::message_in(speech, to, names, &format!("stream {chunks} {pause_ms}"))
+    }
+
+    fn message_in(speech: Speech, to: SocketAddr, [method, path, old]: [&str; 3], text: &str) -> Self {
+        match speech {
+            Speech::JsonRpc => Self::message(to, method, text),
+            Speech::Rest => {
+                let body = format!(r#"{{"message":{}}}"#, message_json(text));
+                Self::post(to, &format!("/{path}"), "A2A-Version: 1.0\r\n", &body)
+            }
+            Speech::OldJsonRpc => {
+                let message = format!(
+                    r#"{{"kind":"message","messageId":"{MESSAGE_ID}","role":"user","parts":[{{"kind":"text","text":"{text}"}}]}}"#
+                );
+                let body = format!(
+                    r#"{{"jsonrpc":"2.0","id":1,"method":"{old}","params":{{"message":{message}}}}}"#
+                );
+                Self::post(to, "/", "", &body)
+            }
+        }
     }
 
     /// Begins a task that gives one chunk and then works for an hour; answered at once.
@@ -50,9 +89,13 @@ impl Request {
 
     fn call(to: SocketAddr, method: &str, params: &str) -> Self {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        Self::post(to, "/", "A2A-Version: 1.0\r\n", &body)
+    }
+
+    fn post(to: SocketAddr, path: &str, version: &str, body: &str) -> Self {
         let bytes = format!(
-            "POST / HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
-             A2A-Version: 1.0\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST {path} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\n{version}Content-Length: {}\r\n\r\n{body}",
             body.len()
         )
         .into_bytes();

@@ -36,7 +36,7 @@ impl Connection {
         Ok(Self { socket, buffer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// One unary call; the body of a 200 with a JSON-RPC result, or an error.
+    /// One unary call; the body of a 200 with a result, or an error.
     pub(crate) async fn call(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
         self.socket.write_all(request).await?;
         self.buffer.clear();
@@ -48,7 +48,8 @@ impl Connection {
             self.fill().await?;
         }
         let body = &self.buffer[head..head + length];
-        ensure!(memmem::find(body, br#""result""#).is_some(), "no result: {}", String::from_utf8_lossy(body));
+        let is_answer = body.starts_with(br#"{"task""#) || memmem::find(body, br#""result""#).is_some();
+        ensure!(is_answer, "no result: {}", String::from_utf8_lossy(body));
         Ok(body)
     }
 

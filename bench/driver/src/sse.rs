@@ -105,6 +105,7 @@ impl EventCounter {
     pub(crate) fn ends_completed(&self) -> bool {
         let last = memmem::rfind(&self.tail, b"data:").map_or(&self.tail[..], |at| &self.tail[at..]);
         memmem::find(last, b"TASK_STATE_COMPLETED").is_some()
+            || memmem::find(last, br#""state":"completed""#).is_some()
     }
 
     pub(crate) fn feed(&mut self, data: &[u8]) {

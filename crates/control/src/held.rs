@@ -55,15 +55,29 @@ struct Grants {
     reservation: Option<Reservation>,
 }
 
-/// What is known of what the call has used.
+/// What is known of what the call has used, and of what is to become of it.
 #[derive(Debug, Default)]
 struct Spent {
     /// What its task had used before.
     before: Usage,
-    /// All that its task has used, if anybody has said so.
+    /// All that its task has used, if anybody has said so. What was asked for and refused has not been used.
     total: Option<Usage>,
-    /// Why the work is to stop, if it is.
-    stopped: Option<String>,
+    /// What the journal is about to be told.
+    proposed: Option<Settled>,
+    /// Whether the journal knows the task, so that it can be stopped.
+    begun: bool,
+    stop: Stopping,
+}
+
+/// Whether the work is to be stopped.
+#[derive(Clone, Debug, Default)]
+enum Stopping {
+    #[default]
+    No,
+    /// As soon as there is a task to be stopped; why, unless it is canceled along with what it was done for.
+    Due(Option<String>),
+    /// It has been asked for.
+    Asked,
 }
 
 /// What a call leaves the gates with, besides what they gave it.
@@ -145,7 +159,9 @@ impl Held {
     /// Its time is up.
     pub(crate) fn time_is_up(&self) {
         let limit = self.caps.duration.unwrap_or_default();
-        self.stop(format!("{POLICY_TIMEOUT}: the call took longer than the {limit:?} that policy allows"));
+        self.stop(Some(format!(
+            "{POLICY_TIMEOUT}: the call took longer than the {limit:?} that policy allows"
+        )));
     }
 
     /// Whether an agent was called.
@@ -155,26 +171,29 @@ impl Held {
 
     /// The agent is cut off.
     pub(crate) fn contained(&self, reason: &str) {
-        self.stop(format!("agent `{}` is contained: {reason}", self.open.agent));
+        self.stop(Some(format!("agent `{}` is contained: {reason}", self.open.agent)));
     }
 
-    /// Has the work stopped, once: now, or as soon as there is a task to stop.
-    fn stop(&self, why: String) {
-        {
-            let mut spent = self.spent.lock();
-            if spent.stopped.is_some() {
-                return;
-            }
-            spent.stopped = Some(why.clone());
-        }
-        if let Some(task) = self.open.task() {
-            self.stop_task(task, why);
+    /// Has the work stopped, once: now, or when there is a task to be stopped.
+    pub(crate) fn stop(&self, why: Option<String>) {
+        let mut spent = self.spent.lock();
+        if matches!(spent.stop, Stopping::No) {
+            spent.stop = Stopping::Due(why);
+            self.stop_what_has_begun(&mut spent);
         }
     }
 
-    fn stop_task(&self, task: &TaskId, why: String) {
-        let (agent, principal) = (self.open.agent.clone(), self.principal.clone());
-        self.plane.hands.stop(Stop { agent, principal, task: task.clone(), why: Some(why) });
+    fn stop_what_has_begun(&self, spent: &mut Spent) {
+        let Some(task) = self.open.task().filter(|_| spent.begun) else { return };
+        let Stopping::Due(why) = &mut spent.stop else { return };
+        let (agent, principal, why) = (self.open.agent.clone(), self.principal.clone(), why.take());
+        spent.stop = Stopping::Asked;
+        self.plane.hands.stop(Stop { agent, principal, task: task.clone(), why });
+    }
+
+    /// It was let through by an earlier process, and its task is in the journal.
+    pub(crate) fn has_begun(&self) {
+        self.spent.lock().begun = true;
     }
 
     fn reserved(&self) -> Amount {
@@ -183,11 +202,19 @@ impl Held {
 
     /// What the call comes to, and what it has used.
     fn settlement(&self, state: Option<TaskState>, reported: Option<Usage>) -> (Settled, Usage) {
-        let (before, total) = {
-            let spent = self.spent.lock();
-            (spent.before, spent.total)
+        let Spent { before, total, .. } = *self.spent.lock();
+        let total = match (self.source, reported) {
+            // What was set aside and not used is not charged, and what was refused has not been used.
+            (CostSource::Metered, Some(reported)) => match self.afford(less(reported, before)) {
+                Ok(()) => Some(reported),
+                Err(denied) => {
+                    let hop = self.open.hop;
+                    tracing::warn!(%hop, "call {hop} reports more than it was let spend: {denied}");
+                    total
+                }
+            },
+            _ => most(total, reported),
         };
-        let total = most(total, reported);
         let used = total.map(|total| less(total, before));
         let figure = self.tariff.charge(&self.estimate, used.map(|used| (used, self.source)));
         let settled = Settled {
@@ -263,18 +290,14 @@ impl Held {
             opened: self.opened,
             settled,
         });
-        let is_cut_short = matches!(settled.state, Some(TaskState::Canceled | TaskState::Failed));
-        self.plane.lineage.load().open.remove(&self.open);
-        let following =
-            if is_cut_short { self.plane.lineage.load().open.cascade(&self.open) } else { Vec::new() };
-        following.iter().for_each(|hop| self.cancel(hop));
-    }
-
-    /// Stops a call that was made on behalf of this one.
-    fn cancel(&self, hop: &OpenHop) {
-        let Some(task) = hop.task() else { return };
-        let principal = Principal { realm: hop.realm.clone(), id: hop.caller.clone() };
-        self.plane.hands.stop(Stop { agent: hop.agent.clone(), principal, task: task.clone(), why: None });
+        let table = self.plane.lineage.load().open.clone();
+        table.remove(&self.open);
+        let following = match is_cut_short(settled) {
+            true => table.cascade(&self.open),
+            false => table.left_behind(&self.open),
+        };
+        let following = following.iter().filter_map(|hop| self.plane.held(hop.hop));
+        following.for_each(|held| held.stop(None));
     }
 
     fn close(&self) {
@@ -297,25 +320,33 @@ impl Hold for Held {
 
     fn begin(&self, task: &TaskId) -> Box<Edge> {
         self.open.began(task);
-        let stopped = self.spent.lock().stopped.clone();
-        if let Some(why) = stopped {
-            self.stop_task(task, why);
-        }
         if let (Some(until), Some(held)) = (self.until, self.itself.get().and_then(Weak::upgrade)) {
             self.plane.watch(&held, until);
         }
         self.edge(None)
     }
 
+    fn began(&self) {
+        let mut spent = self.spent.lock();
+        spent.begun = true;
+        self.stop_what_has_begun(&mut spent);
+    }
+
+    fn set_aside(&self, total: Usage) -> Result<(), Denied> {
+        let before = self.spent.lock().before;
+        self.afford(less(total, before))
+    }
+
     fn spend(&self, total: Usage) -> Result<(), Denied> {
-        let used = {
+        let before = self.spent.lock().before;
+        let afforded = self.afford(less(total, before));
+        // An agent elsewhere tells what it has spent already; one here asks first, and does not if it is refused.
+        if afforded.is_ok() || self.source != CostSource::Metered {
             let mut spent = self.spent.lock();
             spent.total = most(spent.total, Some(total));
-            less(total, spent.before)
-        };
-        let afforded = self.afford(used);
+        }
         if let Err(denied) = &afforded {
-            self.stop(denied.to_string());
+            self.stop(Some(denied.to_string()));
         }
         afforded
     }
@@ -323,6 +354,7 @@ impl Hold for Held {
     fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling {
         self.open.began(task);
         let (settled, usage) = self.settlement(Some(state), usage);
+        self.spent.lock().proposed = Some(settled);
         let left = self.grants.lock().reservation.as_ref().map(|held| {
             let (left, held) = (held.remaining(self.plane.hands.now()), held.amount());
             let after = |left: Option<u64>, held: u64, charged: u64| {
@@ -346,20 +378,28 @@ impl Hold for Held {
         }
         self.book(settled);
     }
+
+    fn refused(&self) {
+        self.spent.lock().proposed = None;
+    }
 }
 
 /// A call that nobody settles: what led to it failed before it came to anything, or the process winds down. What it is known
-/// to have used is charged, and nothing else.
+/// to have used is charged, and nothing else; but what may stand in the journal is charged as it stands there.
 impl Drop for Held {
     fn drop(&mut self) {
         if self.settled.load(Ordering::Acquire) {
             return;
         }
-        let used = self.spent.lock().total.is_some();
-        let mut settled = self.settlement(None, None).0;
-        if !used {
-            settled.charged = Amount::default();
-        }
+        let (proposed, used) = {
+            let spent = self.spent.lock();
+            (spent.proposed, spent.total.is_some())
+        };
+        let settled = proposed.unwrap_or_else(|| {
+            let settled = self.settlement(None, None).0;
+            let charged = if used { settled.charged } else { Amount::default() };
+            Settled { charged, ..settled }
+        });
         self.book(&settled);
         if used || self.open.task().is_some() {
             self.plane.hands.record(self.edge(Some(settled)));
@@ -380,6 +420,11 @@ impl fmt::Debug for Held {
 fn free() -> Estimate {
     let figure = Figure { amount: Amount::ONE_TASK, source: CostSource::Estimated, flagged: true };
     Estimate { hold: Amount::default(), expected: figure }
+}
+
+/// Whether what was done on behalf of a call that ended so is done for nobody.
+pub(crate) fn is_cut_short(settled: &Settled) -> bool {
+    matches!(settled.state, Some(TaskState::Canceled | TaskState::Failed))
 }
 
 fn timestamp(at: Millis) -> Timestamp {

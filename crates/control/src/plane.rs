@@ -311,6 +311,11 @@ impl Plane {
         open.map(|held| held.contained(reason)).count()
     }
 
+    /// The record of a call, as it now stands, if it is open.
+    pub fn open_call(&self, hop: HopId) -> Option<Edge> {
+        Some(*self.held(hop)?.edge(None))
+    }
+
     /// All calls that are open.
     pub fn open_calls(&self) -> Vec<Edge> {
         self.open_here().into_iter().map(|held| *held.edge(None)).collect()

@@ -1,14 +1,16 @@
 //! Calls that an earlier process had let through and that are not settled: they hold on to what they held.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use chancery_protocol::{Amount, Edge, Hold, HopId, Principal, TaskId};
 
 use crate::Millis;
 use crate::gate::Given;
-use crate::held::{Held, Leaving};
-use crate::ledger::{Accounts, Reservation};
+use crate::held::{Held, Leaving, is_cut_short};
+use crate::ledger::{Account, Accounts, Reservation};
+use crate::lineage::DEEPEST;
 use crate::plane::Plane;
 
 /// A call that goes on after a restart.
@@ -30,18 +32,49 @@ impl Plane {
         Reservation::force(accounts, Amount::default(), at).settle(charged, at);
     }
 
-    /// Holds again what open calls held. The table of open calls must have been rebuilt from the same records.
-    pub fn restore(self: &Arc<Self>, open: &[Edge]) -> Vec<RestoredCall> {
+    /// Holds again what open calls held, and has those stopped that are for nobody any more. To be given the records of all
+    /// roots that have open calls, ended calls included; the table of open calls must have been rebuilt from the same.
+    pub fn restore(self: &Arc<Self>, edges: &[Edge]) -> Vec<RestoredCall> {
         let now = self.hands.now();
-        let by_hop: HashMap<HopId, &Edge> = open.iter().map(|edge| (edge.hop, edge)).collect();
-        let unsettled = open.iter().filter(|edge| edge.settled.is_none());
-        let reservations = self.ledger.restore(unsettled, |edge| self.ledger.accounts_of(edge, now), now);
+        let by_hop: HashMap<HopId, &Edge> = edges.iter().map(|edge| (edge.hop, edge)).collect();
+        let roots = self.roots(edges, now);
+        let unsettled = edges.iter().filter(|edge| edge.settled.is_none());
+        let accounts = |edge: &Edge| {
+            let call = self.ledger.hop(edge.hop, self.settings.load().call_cap);
+            let mut accounts = self.ledger.accounts_of(edge, now);
+            accounts.extend(roots.get(&edge.root).cloned().into_iter().chain(call));
+            accounts
+        };
+        let reservations = self.ledger.restore(unsettled, accounts, now);
         let restored = reservations.into_iter().filter_map(|(hop, reservation)| {
             let edge = by_hop.get(&hop)?;
             let payer = by_hop.get(&edge.root).unwrap_or(edge);
-            self.restored(edge, payer, reservation)
+            let held = self.restored(edge, payer, reservation, roots.get(&edge.root).cloned())?;
+            if is_for_nobody(edge, &by_hop) {
+                held.stop(None);
+            }
+            let principal = Principal { realm: edge.realm.clone(), id: edge.caller.clone() };
+            Some(RestoredCall { agent: edge.agent.clone(), principal, task: edge.task.clone()?, hold: held })
         });
         restored.collect()
+    }
+
+    /// The accounts of roots, charged with what their ended calls have cost.
+    fn roots(&self, edges: &[Edge], now: Millis) -> HashMap<HopId, Arc<Account>> {
+        let mut roots = HashMap::new();
+        for edge in edges {
+            let account = match roots.entry(edge.root) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => match self.ledger.root(edge.root, self.settings.load().root_cap) {
+                    Some(account) => place.insert(account),
+                    None => continue,
+                },
+            };
+            if let Some(settled) = edge.settled {
+                Reservation::force([account.clone()], Amount::default(), now).settle(settled.charged, now);
+            }
+        }
+        roots
     }
 
     fn restored(
@@ -49,14 +82,26 @@ impl Plane {
         edge: &Edge,
         payer: &Edge,
         reservation: Reservation,
-    ) -> Option<RestoredCall> {
-        let task = edge.task.clone()?;
+        root: Option<Arc<Account>>,
+    ) -> Option<Arc<Held>> {
+        edge.task.as_ref()?;
         let open = self.lineage.load().open.find(edge.root, edge.hop)?;
         let principal = Principal { realm: edge.realm.clone(), id: edge.caller.clone() };
-        let given = Given { reservation: Some(reservation), skill: edge.skill.clone(), ..Given::default() };
+        let skill = edge.skill.clone();
+        let tariff = self.prices.load().tariff(&edge.agent, skill.as_ref());
+        // What was held is what it is good for, and what it costs if nobody says otherwise.
+        let estimate = tariff.held_before(edge.reserved);
+        let given = Given {
+            reservation: Some(reservation),
+            root,
+            tariff: Some(tariff),
+            estimate: Some(estimate),
+            skill,
+            ..Given::default()
+        };
         let leaving = Leaving {
             open,
-            principal: principal.clone(),
+            principal,
             payer: Principal { realm: payer.realm.clone(), id: payer.caller.clone() },
             // Its agent has the one that it was given.
             token: String::new(),
@@ -65,6 +110,22 @@ impl Plane {
             watched: None,
         };
         let held = Held::new(self.clone(), leaving, given);
-        Some(RestoredCall { agent: edge.agent.clone(), principal, task, hold: held })
+        held.has_begun();
+        Some(held)
     }
+}
+
+/// Whether a call was made on behalf of one that was canceled or has failed, or of which the journal had not heard yet: then
+/// whoever made that one got no answer.
+fn is_for_nobody(edge: &Edge, by_hop: &HashMap<HopId, &Edge>) -> bool {
+    let mut edge = edge;
+    for _ in 0..DEEPEST {
+        let Some(parent) = edge.parent else { return false };
+        match by_hop.get(&parent) {
+            Some(above) if above.settled.as_ref().is_some_and(is_cut_short) => return true,
+            Some(above) => edge = above,
+            None => return true,
+        }
+    }
+    true
 }

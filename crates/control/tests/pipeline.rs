@@ -245,13 +245,56 @@ fn who_spends_more_than_there_is_is_stopped() {
     let _ = run(&pipeline, call("alice"));
     let hold = worker.calls.lock()[0].hold.clone().expect("it was let through");
     hold.begin(&TaskId::from("t-1"));
+    hold.began();
     let used = |cost_micro_usd| Usage { cost_micro_usd, ..Usage::default() };
     hold.spend(used(500)).expect("it is all there is");
     let denied = hold.spend(used(501)).expect_err("there is no more");
     assert_eq!(denied.reason, "BUDGET_EXCEEDED");
-    let stops = world.stops.lock();
-    assert_eq!(stops.len(), 1);
-    assert!(stops[0].why.as_ref().is_some_and(|why| why.contains("BUDGET_EXCEEDED")));
+    {
+        let stops = world.stops.lock();
+        assert_eq!(stops.len(), 1);
+        assert!(stops[0].why.as_ref().is_some_and(|why| why.contains("BUDGET_EXCEEDED")));
+    }
+    let settling = hold.settle(&TaskId::from("t-1"), TaskState::Failed, Some(used(501)));
+    assert_eq!(settling.settled.charged.micro_usd, 500, "what was refused has not been spent");
+}
+
+#[test]
+fn what_is_to_be_stopped_before_it_has_a_task_is_stopped_when_it_has_one() {
+    let world = Arc::new(World::default());
+    let setup = Setup { usd_per_minute: Some(500), price: Some(100), ..Setup::default() };
+    let plane = plane(&setup, &world);
+    let worker = Arc::new(Worker { works_on: true, ..Worker::default() });
+    let pipeline = pipeline(&plane, "worker", worker.clone());
+    let _ = run(&pipeline, call("alice"));
+    let hold = worker.calls.lock()[0].hold.clone().expect("it was let through");
+    hold.spend(Usage { cost_micro_usd: 501, ..Usage::default() }).expect_err("there is not so much");
+    hold.begin(&TaskId::from("t-1"));
+    assert!(world.stops.lock().is_empty(), "there is nothing in the journal to be stopped");
+    hold.began();
+    hold.began();
+    assert_eq!(world.stops.lock().len(), 1);
+}
+
+#[test]
+fn what_may_stand_in_the_journal_is_charged_although_nobody_heard_of_the_commit() {
+    let world = Arc::new(World::default());
+    let setup = Setup { usd_per_minute: Some(1_000), price: Some(100), ..Setup::default() };
+    let plane = plane(&setup, &world);
+    let worker = Arc::new(Worker { works_on: true, ..Worker::default() });
+    let pipeline = pipeline(&plane, "worker", worker.clone());
+    for (is_refused, charged) in [(false, 100), (true, 100)] {
+        let _ = run(&pipeline, call("alice"));
+        let hold = worker.calls.lock().pop().and_then(|context| context.hold).expect("it was let through");
+        let settling = hold.settle(&TaskId::from("t-1"), TaskState::Completed, None);
+        if is_refused {
+            hold.refused();
+        }
+        drop(hold);
+        assert_eq!(held(&plane, "alice"), (0, charged));
+        let recorded = world.records.lock().pop().and_then(|edge| edge.settled).expect("it is recorded");
+        assert_eq!(recorded.charged == settling.settled.charged, !is_refused);
+    }
 }
 
 #[test]
@@ -263,7 +306,9 @@ fn a_call_whose_time_is_up_is_stopped_and_says_why() {
     let worker = Arc::new(Worker { works_on: true, ..Worker::default() });
     let pipeline = pipeline(&plane, "worker", worker.clone());
     let _ = run(&pipeline, call("alice"));
-    worker.calls.lock()[0].hold.as_ref().expect("it was let through").begin(&TaskId::from("t-1"));
+    let hold = worker.calls.lock()[0].hold.clone().expect("it was let through");
+    hold.begin(&TaskId::from("t-1"));
+    hold.began();
     assert_eq!(plane.next_tick(), Some(Millis(500)));
     world.now.store(499, Ordering::Relaxed);
     plane.tick();
@@ -299,6 +344,7 @@ fn cancelling_a_call_cancels_what_it_led_to_and_loops_are_refused() {
         let _ = run(pipeline, next);
         let hold = worker.calls.lock()[0].hold.clone().expect("it was let through");
         hold.begin(&TaskId::from(format!("t-{place}")));
+        hold.began();
         next = on_behalf_of(["a", "b", "c"][place], &*hold);
         holds.push(hold);
     }

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::fleet::{self, Addresses, Agents, Fleet, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, Signatory};
+use crate::kinds::{Surroundings, TaskKeys};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -37,7 +38,9 @@ impl Gateway {
         let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config)?);
         let pools = pools(&config)?;
-        let Agents { offers, governed, clients } = fleet::build(config.agent.clone(), pools.clone()).await?;
+        let keys = Arc::new(TaskKeys::default());
+        let surroundings = Surroundings { pools: pools.clone(), keys: keys.clone(), store: store.clone() };
+        let Agents { offers, governed, clients } = fleet::build(config.agent.clone(), surroundings).await?;
         let foundations = Foundations {
             store: store.clone(),
             name: public_name(&config),
@@ -51,7 +54,7 @@ impl Gateway {
         let fleet = Fleet::new(config.fleet.clone(), roster, governor.clone(), store.clone());
         let mut server =
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
-        server = identities.guard(server).guard(governor.clone());
+        server = identities.guard(server, keys.clone()).guard(governor.clone());
         server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
         if let Some(signatory) = &signatory {
             server = server.sign_cards(signatory.clone());
@@ -65,6 +68,7 @@ impl Gateway {
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
         let service = server.service().clone();
+        keys.serves(server.local_addr()?);
         governor.serves(service.clone());
         fleet.serves(service.clone());
         if let Some(signatory) = &signatory {
@@ -73,7 +77,7 @@ impl Gateway {
         tokio::spawn(fleet::watch_health(Arc::downgrade(&fleet)));
         look_after(&config, &governor, &pools, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
-        let reloader = Reloader::new(load, config, governor, fleet, service);
+        let reloader = Reloader::new(load, config, governor, fleet, keys);
         tokio::spawn(fleet::watch(reloader, file));
         Ok(Self { server, store, names })
     }

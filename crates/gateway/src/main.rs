@@ -12,10 +12,16 @@ mod kinds;
 mod metrics;
 mod records;
 mod rehearsal;
+mod sandbox;
 
 use std::process::ExitCode;
 
+fn main() -> ExitCode {
+    // Before there is a second thread: a process that has two cannot enter a namespace of users.
+    sandbox::help().unwrap_or_else(run)
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     cli::run().await
 }

@@ -60,7 +60,7 @@ impl Rehearsal {
                 proof: Proof::AgentToken,
                 groups: call.context.identity.groups.clone(),
                 agent: Some(step(depth).into()),
-                agent_id: None,
+                ..Identity::default()
             });
         }
         Ok(pipeline.explain(call, self.governor.plane().hands.now()))

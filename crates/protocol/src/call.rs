@@ -46,6 +46,8 @@ pub struct Identity {
     pub agent: Option<Arc<str>>,
     /// The id of the key that the caller signed with, if it did: a digest of it, the same in every fleet.
     pub agent_id: Option<Arc<str>>,
+    /// The proof of descent of every call that is made with the credential, if it was handed out for one turn of an agent.
+    pub lineage: Option<Arc<str>>,
 }
 
 /// How a caller has shown who it is.

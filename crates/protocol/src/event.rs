@@ -139,7 +139,8 @@ impl<'de> Visitor<'de> for PayloadVisitor {
 impl Event {
     /// An event as a peer sent it. Peers may spread it over lines, which would break the frames we put it in.
     pub fn received(number: u64, json: Bytes) -> Self {
-        let has_lines = json.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+        // Searching for one byte at a time is several times faster than looking at each.
+        let has_lines = json.contains(&b'\n') || json.contains(&b'\r');
         let json = match std::str::from_utf8(&json) {
             Ok(text) if has_lines => crate::json::compact(text).into(),
             _ => json,

@@ -105,9 +105,9 @@ pub struct Settling {
 
 /// What an admitted call holds: money, a place, a line of descent. Made by the gates, kept by whoever serves the call.
 ///
-/// A batch that begins the task carries [`begin`](Self::begin), one that ends or parks it [`settle`](Self::settle), and
-/// [`settled`](Self::settled) is called when that batch has been committed; only then is anything booked. Dropped
-/// before, a hold lets go of what it holds.
+/// A batch that begins the task carries [`begin`](Self::begin), one that ends or parks it [`settle`](Self::settle). When
+/// it has been committed [`began`](Self::began) or [`settled`](Self::settled) is called, and only then is anything
+/// booked; [`refused`](Self::refused) if it has not. Dropped before, a hold lets go of what it holds.
 pub trait Hold: Send + Sync + fmt::Debug {
     /// The call.
     fn hop(&self) -> HopId;
@@ -121,14 +121,24 @@ pub trait Hold: Send + Sync + fmt::Debug {
     /// The call has a task, which is about to be committed.
     fn begin(&self, task: &TaskId) -> Box<Edge>;
 
-    /// So much has been spent by now, or is about to be. If that is too much, the work must stop.
+    /// That has been committed: from now on whoever wants the work stopped finds the task.
+    fn began(&self);
+
+    /// So much in all may come to be spent; is it to be had? It is held, and not counted as spent. A refusal stops nothing:
+    /// whoever asks may ask for less.
+    fn set_aside(&self, total: Usage) -> Result<(), Denied>;
+
+    /// So much has been spent by now. If that is too much, the work must stop.
     fn spend(&self, total: Usage) -> Result<(), Denied>;
 
-    /// The turn is about to be committed as ended, in this state. Asking changes nothing.
+    /// The turn is about to be committed as ended, in this state. Asking books nothing.
     fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling;
 
     /// That has been committed. More than once is as good as once.
     fn settled(&self, settled: &Settled);
+
+    /// That has not been committed, and will not be.
+    fn refused(&self);
 }
 
 // === impl HopId ===

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl Alarm {
         Self { sleep: Box::pin(sleep_until(time)), registered: None }
     }
 
-    #[cfg(feature = "server")]
+    #[cfg(feature = "client")]
     pub(crate) fn reset(&mut self, time: Instant) {
         self.sleep.as_mut().reset(time);
         self.registered = None;
@@ -36,8 +37,10 @@ impl Alarm {
         if self.registered.as_ref().is_some_and(|registered| registered.will_wake(waker)) {
             return Poll::Pending;
         }
+        // A task that has done much in one go is sent back by tokio before the timer has heard of it.
+        let is_heard = has_budget_remaining();
         let polled = self.sleep.as_mut().poll(context);
-        self.registered = Some(waker.clone());
+        self.registered = is_heard.then(|| waker.clone());
         polled
     }
 }
@@ -46,6 +49,8 @@ impl Alarm {
 mod tests {
     use std::future::poll_fn;
     use std::time::Duration;
+
+    use tokio::task::coop::consume_budget;
 
     use super::*;
 
@@ -62,5 +67,19 @@ mod tests {
         alarm.reset(again);
         poll_fn(|context| alarm.poll(context)).await;
         assert!(Instant::now() >= again);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_fires_although_its_task_was_sent_back_before_it_was_set() {
+        let mut alarm = Alarm::at(Instant::now() + Duration::from_secs(1));
+        let mut is_first = true;
+        poll_fn(|context| {
+            while is_first && has_budget_remaining() {
+                let _ = std::pin::pin!(consume_budget()).poll(context);
+            }
+            is_first = false;
+            alarm.poll(context)
+        })
+        .await;
     }
 }

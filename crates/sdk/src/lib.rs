@@ -53,6 +53,8 @@ pub mod fuzzing;
 #[cfg(feature = "client")]
 mod grpc;
 #[cfg(feature = "client")]
+mod muffler;
+#[cfg(feature = "client")]
 mod protobuf;
 #[cfg(feature = "server")]
 pub mod push;

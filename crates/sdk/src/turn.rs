@@ -172,12 +172,12 @@ impl Turn {
     }
 
     /// Asks whether so much more may be spent, and has it set aside. What is spent is still to be reported with
-    /// [`Turn::usage`]. Without a budget everything may be spent.
+    /// [`Turn::usage`], and only that is charged. Who is refused may ask for less. Without a budget everything may be spent.
     pub fn may_spend(&self, more: Usage) -> Result<(), Denied> {
         let Some(hold) = &self.facts.hold else { return Ok(()) };
         let mut total = self.sink.usage();
         total.add(more);
-        hold.spend(total)
+        hold.set_aside(total)
     }
 
     /// The skill that the path of the call stood for, if it stood for one.

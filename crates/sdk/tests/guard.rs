@@ -133,6 +133,17 @@ impl Hold for Pass {
         self.edge(task, None)
     }
 
+    fn began(&self) {
+        self.log.note("began");
+    }
+
+    fn set_aside(&self, total: Usage) -> Result<(), Denied> {
+        match total.cost_micro_usd {
+            ..=1000 => Ok(()),
+            _ => Err(Denied::new("budget", DeniedKind::Exhausted, "BUDGET_EXCEEDED")),
+        }
+    }
+
     fn spend(&self, total: Usage) -> Result<(), Denied> {
         self.log.note(format!("spend {}", total.cost_micro_usd));
         if total.cost_micro_usd > 1000 {
@@ -154,6 +165,10 @@ impl Hold for Pass {
     fn settled(&self, settled: &Settled) {
         let state = settled.state.map_or("none", TaskState::as_str);
         self.log.note(format!("settled {state} {}", settled.charged.micro_usd));
+    }
+
+    fn refused(&self) {
+        self.log.note("refused");
     }
 }
 
@@ -235,7 +250,7 @@ async fn a_stream_is_recorded_when_it_begins_and_settled_when_it_ends() {
         until("it is settled", || async { gate.0.heard.lock().last().is_some_and(|last| last == "dropped") })
             .await;
         let heard: Vec<_> = gate.heard().into_iter().filter(|heard| heard != "spend 100").collect();
-        assert_eq!(heard, ["begin", "settled TASK_STATE_COMPLETED 100", "dropped"]);
+        assert_eq!(heard, ["begin", "began", "settled TASK_STATE_COMPLETED 100", "dropped"]);
     }
 }
 
@@ -251,7 +266,7 @@ async fn a_question_settles_and_its_answer_is_a_call_of_its_own() {
         assert_eq!(statement(&done)["costMicroUsd"], 200);
         assert_eq!(
             gate.heard(),
-            ["resume 100", "begin", "spend 200", "settled TASK_STATE_COMPLETED 200", "dropped"]
+            ["resume 100", "begin", "began", "spend 200", "settled TASK_STATE_COMPLETED 200", "dropped"]
         );
     }
 }

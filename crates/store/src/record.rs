@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
 use chancery_protocol::{
     Artifact, ContextId, Edge, Event, Json, JsonObject, KeptTask, Message, Part, Task,
     TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatusUpdateEvent, Timestamp, write_json,
@@ -29,6 +30,8 @@ pub struct Scope {
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     changes: Vec<Change>,
+    /// The JSON of the events that came with it, by their places.
+    written: Vec<Option<Bytes>>,
     bytes: usize,
     /// A new value of the agent's own state for this task.
     pub state: Option<Json>,
@@ -168,6 +171,15 @@ impl Batch {
         self.push(Change::Artifact(update));
     }
 
+    /// The last event came as this JSON, which is kept and shown token for token. If it begins the task, it is
+    /// `{"task":…}` with nothing beside the task.
+    pub fn as_written(&mut self, json: Bytes) {
+        let Some(last) = self.changes.last() else { return };
+        self.bytes += json.len().saturating_sub(last.weight());
+        self.written.resize(self.changes.len() - 1, None);
+        self.written.push(Some(json));
+    }
+
     /// How many events there are.
     pub fn len(&self) -> usize {
         self.changes.len()
@@ -192,18 +204,20 @@ impl Batch {
         })
     }
 
-    /// Says more in the metadata of the last status.
+    /// Says more in the metadata of the last status, which is then no longer as it came.
     pub fn annotate(&mut self, more: JsonObject) {
-        let metadata = self.changes.iter_mut().rev().find_map(|change| match change {
-            Change::Created(task) => Some(&mut task.metadata),
-            Change::Status(update, _) => Some(&mut update.metadata),
+        let last = self.changes.iter_mut().enumerate().rev().find_map(|(index, change)| match change {
+            Change::Created(task) => Some((index, &mut task.metadata)),
+            Change::Status(update, _) => Some((index, &mut update.metadata)),
             Change::Artifact(_) => None,
         });
-        if let Some(metadata) = metadata {
-            *metadata = Some(match metadata.take() {
-                Some(known) => known.merged(&more),
-                None => more,
-            });
+        let Some((index, metadata)) = last else { return };
+        *metadata = Some(match metadata.take() {
+            Some(known) => known.merged(&more),
+            None => more,
+        });
+        if let Some(written) = self.written.get_mut(index) {
+            *written = None;
         }
     }
 
@@ -245,6 +259,14 @@ impl Batch {
         !self.is_watched && self.push.is_none() && self.creates() && self.ends()
     }
 
+    /// The task, if it is all that is in here and came as JSON.
+    pub(crate) fn written_task(&self) -> Option<&[u8]> {
+        match (&self.changes[..], &self.written[..]) {
+            ([Change::Created(_)], [Some(json)]) => json.strip_prefix(br#"{"task":"#)?.strip_suffix(b"}"),
+            _ => None,
+        }
+    }
+
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.
     pub(crate) fn encode(&self) -> Result<Vec<Event>, StoreError> {
         let (json, ends) = self.encode_joined()?;
@@ -252,19 +274,35 @@ impl Batch {
     }
 
     /// The events written one after the other, and where each ends.
-    pub(crate) fn encode_joined(&self) -> Result<(bytes::Bytes, Vec<usize>), StoreError> {
-        let mut json = Vec::with_capacity(self.bytes + 256 * self.changes.len());
+    pub(crate) fn encode_joined(&self) -> Result<(Bytes, Vec<usize>), StoreError> {
+        let mut json = Vec::with_capacity(self.encoded_bytes());
         let mut ends = Vec::with_capacity(self.changes.len());
-        for change in &self.changes {
-            write_json(&mut json, &change.wire())?;
+        for (index, change) in self.changes.iter().enumerate() {
+            match self.written(index) {
+                Some(written) => json.extend_from_slice(written),
+                None => write_json(&mut json, &change.wire())?,
+            }
             ends.push(json.len());
         }
-        Ok((bytes::Bytes::from(json.into_boxed_slice()), ends))
+        Ok((Bytes::from(json.into_boxed_slice()), ends))
+    }
+
+    fn written(&self, index: usize) -> Option<&Bytes> {
+        self.written.get(index)?.as_ref()
+    }
+
+    /// How many bytes the events take, exactly if all of them came as JSON.
+    fn encoded_bytes(&self) -> usize {
+        let written = self.written.iter().flatten().map(Bytes::len);
+        if written.clone().count() == self.changes.len() {
+            return written.sum();
+        }
+        self.bytes + 256 * self.changes.len()
     }
 }
 
 /// Events that share the bytes they were written to, numbered from 1.
-pub(crate) fn split(json: &bytes::Bytes, ends: &[usize]) -> Vec<Event> {
+pub(crate) fn split(json: &Bytes, ends: &[usize]) -> Vec<Event> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let events = (1..).zip(starts.zip(ends.iter()));
     events.map(|(number, (start, end))| Event { number, json: json.slice(start..*end) }).collect()

@@ -8,7 +8,7 @@ use crate::contender::{self, BARE, Contender, DATABASE, LIMIT};
 use crate::load;
 use crate::nginx;
 use crate::process::Server;
-use crate::request::Request;
+use crate::request::{Request, Speech};
 
 /// Its columns are who stands between, not the servers.
 pub(crate) const GROUP: &str = "Relay";
@@ -16,10 +16,12 @@ pub(crate) const GROUP: &str = "Relay";
 pub(crate) const PROXY: &str = "proxy";
 pub(crate) const NGINX: &str = "nginx";
 
-pub(crate) const BETWEEN: [&Contender; 4] = [
+pub(crate) const BETWEEN: [&Contender; 6] = [
     &Contender { name: PROXY, package: "bench-proxy", ..BARE },
     &Contender { name: NGINX, package: nginx::PROGRAM, ..BARE },
     &Contender { name: "relay", ..RELAY },
+    &Contender { name: "relay from REST", speaks: Speech::Rest, ..RELAY },
+    &Contender { name: "relay from v0.3", speaks: Speech::OldJsonRpc, ..RELAY },
     &Contender { name: "relay+sqlite", flags: &["--store", DATABASE], ..RELAY },
 ];
 const RELAY: Contender = Contender { package: "bench-relay", of: "chancery-sdk", ..BARE };
@@ -49,7 +51,7 @@ pub(crate) async fn all(bench: &mut Bench) {
 async fn once(bench: &mut Bench, turn: Turn) -> anyhow::Result<()> {
     for rate in [None, Some(SAME_RATE)] {
         let (_agent, server) = start(turn.contender)?;
-        let requests = vec![Request::send_message(server.address); WIDTH];
+        let requests = vec![Request::send_message_in(turn.contender.speaks, server.address); WIDTH];
         let timed = load::calls(&server, requests, rate, bench.options.window()).await?;
         let paced = rate.map_or("as fast as they can".to_owned(), |rate| format!("at {rate}/s"));
         let shape = format!("SendMessage, {WIDTH} connections {paced}");
@@ -59,7 +61,7 @@ async fn once(bench: &mut Bench, turn: Turn) -> anyhow::Result<()> {
     }
     for (chunks, pause_ms) in STREAMS {
         let (_agent, server) = start(turn.contender)?;
-        let request = Request::stream(server.address, chunks, pause_ms);
+        let request = Request::stream_in(turn.contender.speaks, server.address, chunks, pause_ms);
         let timed = load::streams(&server, WIDTH, &request, bench.options.window()).await?;
         let paced = if pause_ms == 0 { "at once" } else { "1 ms apart" };
         let label = format!("stream of {chunks} chunks {paced}, {WIDTH} connections: CPU µs/event");

@@ -132,8 +132,8 @@ mod tests {
         let identity = Identity {
             proof: Proof::ApiKey,
             groups: groups.iter().map(|group| Arc::from(*group)).collect(),
-            agent: None,
             agent_id: agent_id.map(Arc::from),
+            ..Identity::default()
         };
         Caller { principal: Principal::new("default", id), identity: Arc::new(identity) }
     }

@@ -128,7 +128,7 @@ impl Key {
             proof: Proof::ApiKey,
             groups: record.groups.clone(),
             agent: record.agent.clone(),
-            agent_id: None,
+            ..Identity::default()
         };
         let caller = Caller { principal, identity: Arc::new(identity) };
         Ok(Self { hash, caller, expires: record.expires.map(millis), revoked: record.revoked.is_some() })

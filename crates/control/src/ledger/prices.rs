@@ -155,7 +155,7 @@ impl Tariff {
         ceiling_micro_usd: Option<u64>,
         money_is_limited: bool,
     ) -> Result<Estimate, Denied> {
-        let expected = match self.expected(money_is_limited) {
+        let mut expected = match self.expected(money_is_limited) {
             Some(expected) => expected,
             // The cost is not known, but the caller says what it is good for.
             None if ceiling_micro_usd.is_some() => {
@@ -165,11 +165,27 @@ impl Tariff {
         };
         let mut hold = expected.amount;
         if let Some(ceiling) = ceiling_micro_usd {
-            // What is declared is due in any case: a lower ceiling is refused by the account of the call.
-            let declared = self.price.map_or(0, |_| hold.micro_usd);
-            hold.micro_usd = ceiling.max(declared);
+            match self.price {
+                // What is declared is due in any case: a lower ceiling is refused by the account of the call.
+                Some(_) => hold.micro_usd = ceiling.max(hold.micro_usd),
+                // What is only guessed is never more than what the caller is good for.
+                None => {
+                    hold.micro_usd = ceiling;
+                    expected.amount.micro_usd = expected.amount.micro_usd.min(ceiling);
+                }
+            }
         }
         Ok(Estimate { hold, expected })
+    }
+
+    /// What is known of a call for which so much was held before a restart: it costs no more than that, unless somebody
+    /// says so.
+    pub(crate) fn held_before(&self, held: Amount) -> Estimate {
+        let unknown = || self.figure(self.default.micro_usd, CostSource::Estimated, true);
+        let mut expected = self.expected(true).unwrap_or_else(unknown);
+        expected.amount.micro_usd = expected.amount.micro_usd.min(held.micro_usd);
+        expected.amount.tokens = expected.amount.tokens.min(held.tokens);
+        Estimate { hold: held, expected }
     }
 
     /// What a call is charged: what was reported or metered, but never less than what is declared.

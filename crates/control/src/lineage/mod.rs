@@ -49,6 +49,7 @@
 //! assert_eq!(lineage.attribute(&arrival, Millis(2)).unwrap_err().reason, "LINEAGE_INVALID");
 //! ```
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use chancery_protocol::{Amount, Denied, HopId};
@@ -142,6 +143,8 @@ impl Lineage {
             reserved,
             allowance,
             perhaps_for: descent.perhaps_for(),
+            perhaps_for_nobody: AtomicBool::new(false),
+            sealed: AtomicBool::new(false),
             task: OnceLock::new(),
         };
         self.open.add(&self.rules, opened)

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use chancery_protocol::{Amount, Denied, DeniedKind, HopId, TaskId};
@@ -57,6 +57,11 @@ pub struct OpenHop {
     pub allowance: Allowance,
     /// The calls that it may be made for, where it is not known which of them it is.
     pub(super) perhaps_for: Box<[HopId]>,
+    /// Whether one of those was canceled.
+    pub(super) perhaps_for_nobody: AtomicBool,
+    /// Whether nothing more is done on its behalf: it is to be canceled along with what it was made for, or the way to
+    /// it is not known any more.
+    pub(super) sealed: AtomicBool,
     pub(super) task: OnceLock<TaskId>,
 }
 
@@ -139,18 +144,33 @@ impl Open {
 
     /// The open calls that were made because of this one, directly or not, whether it is still open itself or not.
     pub fn descendants(&self, root: HopId, of: HopId) -> Vec<Arc<OpenHop>> {
+        self.below(root, of, |_| {})
+    }
+
+    /// The same, with something done to each while none can be added.
+    fn below(&self, root: HopId, of: HopId, each: impl FnMut(&&Arc<OpenHop>)) -> Vec<Arc<OpenHop>> {
         let trees = self.shard(root).lock();
         let Some(tree) = trees.get(&root) else { return Vec::new() };
         let below = |hop: &&Arc<OpenHop>| hop.hop != of && (of == root || hop.context.visited.passes(of));
-        tree.open.values().filter(below).cloned().collect()
+        tree.open.values().filter(below).inspect(each).cloned().collect()
     }
 
     /// What is to be canceled because this call was, and has been [removed](Self::remove): its descendants, and what its
     /// agent calls on nobody's known behalf now that none is left on whose behalf it could be.
     pub fn cascade(&self, canceled: &OpenHop) -> Vec<Arc<OpenHop>> {
-        let mut reached = self.descendants(canceled.root, canceled.hop);
-        reached.extend(self.seats.orphans(canceled));
+        let mut reached =
+            self.below(canceled.root, canceled.hop, |hop| hop.sealed.store(true, Ordering::Relaxed));
+        self.seats.doubt(canceled);
+        reached.extend(self.left_behind(canceled));
         reached
+    }
+
+    /// What is to be canceled although this call, which has been [removed](Self::remove), has ended well: calls that were
+    /// for this one or for one that was canceled, since nobody knows which.
+    pub fn left_behind(&self, ended: &OpenHop) -> Vec<Arc<OpenHop>> {
+        let mut orphans = self.seats.orphans(ended);
+        orphans.retain(|hop| hop.perhaps_for_nobody.load(Ordering::Relaxed));
+        orphans
     }
 
     /// How many calls were ever made below a root that has open ones.
@@ -205,7 +225,8 @@ impl Open {
             trees.entry(hop.root).or_default().open.insert(hop.hop, hop.clone());
             return Ok(());
         };
-        let tree = trees.get_mut(&hop.root).filter(|tree| tree.open.contains_key(&parent));
+        let goes_on = |parent: &Arc<OpenHop>| !parent.sealed.load(Ordering::Relaxed);
+        let tree = trees.get_mut(&hop.root).filter(|tree| tree.open.get(&parent).is_some_and(goes_on));
         let tree = tree.ok_or_else(|| invalid("the call on whose behalf this one is made has ended"))?;
         rules.check_descendants(tree.descendants)?;
         tree.descendants = tree.descendants.saturating_add(1);

@@ -1,6 +1,7 @@
 //! The table of open calls, made again from the records of the journal when a process begins.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use chancery_protocol::{Edge, HopId};
@@ -15,7 +16,8 @@ use super::trace::{TraceId, Traceparent};
 pub struct Rebuilt {
     /// Calls that are open again.
     pub open: usize,
-    /// Those among them of which some call on the way was not in the records, so that the agents there are not known.
+    /// Those among them of which some call on the way was not in the records, so that the agents there are not known. They
+    /// go on, but nothing more is done on their behalf.
     pub incomplete: usize,
 }
 
@@ -86,6 +88,9 @@ impl<F: Fn(&str, &str) -> Option<Arc<str>>> Records<'_, F> {
             reserved: edge.reserved,
             allowance: Allowance::default(),
             perhaps_for: Box::default(),
+            perhaps_for_nobody: AtomicBool::new(false),
+            // Who is on a way that is not known might be called again.
+            sealed: AtomicBool::new(!complete),
             task: edge.task.clone().map_or_else(OnceLock::new, OnceLock::from),
         };
         (hop, complete)

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use chancery_protocol::HopId;
 use foldhash::fast::RandomState;
@@ -102,6 +103,19 @@ impl Seats {
             }
         }
         orphans
+    }
+
+    /// This call was canceled, so what may have been for it may be for nobody.
+    pub(super) fn doubt(&self, canceled: &OpenHop) {
+        for key in keys(canceled) {
+            if let Some(seat) = self.shard(&key).lock().get(&key) {
+                let for_it = |hop: &&Arc<OpenHop>| hop.perhaps_for.contains(&canceled.hop);
+                seat.unsure
+                    .iter()
+                    .filter(for_it)
+                    .for_each(|hop| hop.perhaps_for_nobody.store(true, Ordering::Relaxed));
+            }
+        }
     }
 
     /// Changes a seat, which is there for as long as anything is in it.

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::section::{AdminSection, CardsSection, FleetSection, PinnedKeys, SignatureMode, Trust};
+use super::section::{
+    AdminSection, CardSection, CardsSection, CommandSection, FleetSection, ModelSection, PinnedKeys,
+    SignatureMode, Trust,
+};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -150,7 +153,7 @@ pub(crate) struct BudgetSection {
     pub(crate) caller: BudgetLevel,
     /// On each agent.
     pub(crate) agent: BudgetLevel,
-    /// By agents that call without saying on whose behalf, each.
+    /// By agents that call without saying on whose behalf, each; as much as by a caller, if nothing is said.
     pub(crate) unattributed: BudgetLevel,
     /// By a call from outside and all the calls it leads to.
     pub(crate) root: TaskCap,
@@ -363,6 +366,15 @@ pub(crate) struct AgentSection {
     /// Of an agent elsewhere: the keys that its card may be signed with; of a pool, the cards of all members.
     #[serde(default, skip_serializing_if = "PinnedKeys::is_empty")]
     pub(crate) trusted_keys: PinnedKeys,
+    /// What its card says, where nobody else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) card: Option<CardSection>,
+    /// Of a program: which, and what it may do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<CommandSection>,
+    /// Of a model: where it is, and what it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<ModelSection>,
 }
 
 /// What kind of agent it is.
@@ -373,6 +385,10 @@ pub(crate) enum AgentKind {
     Builtin,
     /// One elsewhere that speaks A2A.
     A2a,
+    /// A program that is run for each message.
+    Command,
+    /// A model behind an OpenAI-compatible chat endpoint.
+    Model,
 }
 
 /// A member of a pool.

@@ -10,7 +10,7 @@ use chancery_sdk::is_agent_name;
 use super::document::{Node, Origin};
 use super::file::{AgentKind, AgentSection, Config};
 use super::problem::{Problem, nearest};
-use super::section::SignatureMode;
+use super::section::{CardSection, CommandSection, ModelSection, SignatureMode};
 use crate::demo;
 use crate::fleet::RESERVED;
 
@@ -92,6 +92,7 @@ impl Sense<'_> {
             }
             self.kind(agent, &at);
             self.signature(agent, &at);
+            self.sections(agent, &place);
         }
     }
 
@@ -122,13 +123,45 @@ impl Sense<'_> {
         }
     }
 
+    /// The sections of an agent that only some kinds have.
+    fn sections(&mut self, agent: &AgentSection, place: &str) {
+        let is_ours = !matches!(agent.kind, AgentKind::Builtin | AgentKind::A2a);
+        let sections = [
+            ("card", agent.card.as_ref().map(CardSection::complaints), is_ours),
+            (
+                "command",
+                agent.command.as_ref().map(CommandSection::complaints),
+                agent.kind == AgentKind::Command,
+            ),
+            ("model", agent.model.as_ref().map(ModelSection::complaints), agent.kind == AgentKind::Model),
+        ];
+        for (section, complaints, fits) in sections {
+            let path = ["agent", place, section];
+            match complaints {
+                Some(_) if !fits => {
+                    self.complain(&path, "an agent of this kind has none; leave it out");
+                }
+                Some(complaints) => {
+                    for (key, what) in complaints {
+                        self.complain(&["agent", place, section, key], what);
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn needs_section(&mut self, path: &[&str], name: &str, is_there: bool) {
+        if !is_there {
+            self.complain(path, format!("an agent of this kind needs a section `{name}`"));
+        }
+    }
+
     fn kind<'a>(&mut self, agent: &AgentSection, at: &dyn Fn(&'a str) -> [&'a str; 3]) {
         match agent.kind {
             AgentKind::Builtin => {
                 self.one_of(&at("name"), &agent.name, "builtin agent", &demo::NAMES);
-                if agent.url.is_some() || !agent.members.is_empty() {
-                    self.complain(&at("kind"), "a builtin agent has neither `url` nor `members`");
-                }
+                self.nothing_elsewhere(agent, at);
             }
             AgentKind::A2a => match (&agent.url, agent.members.is_empty()) {
                 (None, true) => {
@@ -142,6 +175,21 @@ impl Sense<'_> {
                 }
                 _ => {}
             },
+            AgentKind::Command => {
+                self.needs_section(&at("kind"), "command", agent.command.is_some());
+                self.nothing_elsewhere(agent, at);
+            }
+            AgentKind::Model => {
+                self.needs_section(&at("kind"), "model", agent.model.is_some());
+                self.nothing_elsewhere(agent, at);
+            }
+        }
+    }
+
+    /// An agent that the gateway runs itself is not somewhere else.
+    fn nothing_elsewhere<'a>(&mut self, agent: &AgentSection, at: &dyn Fn(&'a str) -> [&'a str; 3]) {
+        if agent.url.is_some() || !agent.members.is_empty() {
+            self.complain(&at("kind"), "an agent of this kind has neither `url` nor `members`");
         }
     }
 

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chancery_control::Governed;
-use chancery_control::routing::Pool;
 use chancery_protocol::BoxFuture;
 use chancery_sdk::{Client, Offer};
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -27,11 +26,8 @@ pub(crate) struct Agents {
 }
 
 /// Makes what sections say.
-pub(crate) async fn build(
-    sections: Vec<AgentSection>,
-    pools: HashMap<String, Arc<Pool>>,
-) -> anyhow::Result<Agents> {
-    let surroundings = Arc::new(Surroundings { pools });
+pub(crate) async fn build(sections: Vec<AgentSection>, surroundings: Surroundings) -> anyhow::Result<Agents> {
+    let surroundings = Arc::new(surroundings);
     let being_built: Vec<_> =
         sections.into_iter().map(|section| one(section, surroundings.clone())).collect();
     let built = futures_util::stream::iter(being_built).buffered(AT_A_TIME);

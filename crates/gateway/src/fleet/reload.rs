@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
-use chancery_sdk::Service;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
@@ -16,6 +15,7 @@ use super::{Fleet, Roster};
 use crate::config::{AgentSection, Config};
 use crate::govern::{Governor, pools};
 use crate::identity;
+use crate::kinds::{Surroundings, TaskKeys};
 
 /// How often to look whether the file has changed.
 const LOOK: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ pub(crate) struct Reloader {
     load: Load,
     governor: Arc<Governor>,
     fleet: Arc<Fleet>,
-    service: Service,
+    keys: Arc<TaskKeys>,
     /// The one in force. Held by whoever changes it.
     current: Mutex<Arc<Config>>,
 }
@@ -49,9 +49,9 @@ impl Reloader {
         config: Arc<Config>,
         governor: Arc<Governor>,
         fleet: Arc<Fleet>,
-        service: Service,
+        keys: Arc<TaskKeys>,
     ) -> Arc<Self> {
-        Arc::new(Self { load, governor, fleet, service, current: Mutex::new(config) })
+        Arc::new(Self { load, governor, fleet, keys, current: Mutex::new(config) })
     }
 
     /// Reads the configuration again and puts it in force. If anything is wrong with it, the one from before stays, whole.
@@ -62,13 +62,15 @@ impl Reloader {
         let touched: HashSet<_> = changes.added.iter().chain(&changes.changed).map(String::as_str).collect();
         let touches = |agent: &&AgentSection| touched.contains(agent.name.as_str());
         let sections: Vec<_> = next.agent.iter().filter(touches).cloned().collect();
-        let pools = pools(&next)?;
-        let Agents { offers, governed, clients } = build(sections, pools).await?;
+        let (keys, store) = (self.keys.clone(), self.fleet.store.clone());
+        let surroundings = Surroundings { pools: pools(&next)?, keys, store };
+        let Agents { offers, governed, clients } = build(sections, surroundings).await?;
         let resolver = identity::allow_list(&next.identity.allow);
         self.governor.amend(&current, &next, resolver)?;
         let before = self.governor.enlist(governed);
         let removed: Vec<_> = changes.removed.iter().map(String::as_str).collect();
-        if let Err(error) = self.service.replace(offers, &removed).await {
+        let Some(service) = self.fleet.service.get() else { bail!("the gateway does not serve yet") };
+        if let Err(error) = service.replace(offers, &removed).await {
             // The limits that were in force are known to be such as can be.
             let resolver = identity::allow_list(&current.identity.allow);
             let _ = self.governor.amend(&next, &current, resolver);

@@ -1,30 +1,31 @@
 //! What the control plane needs done: stops, records, timers. It never waits; this task does it for it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_control::{Booked, Hands, Millis, Plane, Stop};
-use chancery_protocol::{BoxFuture, Edge, ErrorCode, Principal, TaskId};
+use chancery_protocol::{BoxFuture, Edge, Principal, TaskId};
 use chancery_sdk::Service;
 use chancery_store::{Scope, Store};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, SetOnce, mpsc};
 
 use super::access;
+use super::clock::SteadyClock;
 use crate::metrics::Metrics;
 
 /// How many things may wait to be done. What comes then is done by a task of its own.
 const WAITING: usize = 4096;
 
-/// How often, and how long apart, it is looked for a task that is to be stopped.
-const LOOKS: u32 = 5;
-const LOOK: Duration = Duration::from_millis(20);
+/// How many tasks are stopped at a time. An agent elsewhere may take long to hear of it.
+const STOPS: usize = 64;
 
 /// The gateway's side of the control plane's ports.
 pub(super) struct Helper {
     store: Arc<Store>,
+    clock: SteadyClock,
     jobs: mpsc::Sender<Job>,
     due: Arc<Notify>,
-    service: Arc<OnceLock<Service>>,
+    service: Arc<SetOnce<Service>>,
     metrics: Arc<Metrics>,
 }
 
@@ -38,15 +39,23 @@ pub(super) struct Worker {
     jobs: mpsc::Receiver<Job>,
     due: Arc<Notify>,
     store: Arc<Store>,
-    service: Arc<OnceLock<Service>>,
+    service: Arc<SetOnce<Service>>,
+    stops: Arc<Semaphore>,
 }
 
 impl Helper {
     pub(super) fn new(store: Arc<Store>, metrics: Arc<Metrics>) -> (Self, Worker) {
         let (jobs, queue) = mpsc::channel(WAITING);
-        let (due, service) = (Arc::new(Notify::new()), Arc::new(OnceLock::new()));
-        let worker = Worker { jobs: queue, due: due.clone(), store: store.clone(), service: service.clone() };
-        (Self { store, jobs, due, service, metrics }, worker)
+        let (due, service) = (Arc::new(Notify::new()), Arc::new(SetOnce::new()));
+        let worker = Worker {
+            jobs: queue,
+            due: due.clone(),
+            store: store.clone(),
+            service: service.clone(),
+            stops: Arc::new(Semaphore::new(STOPS)),
+        };
+        let clock = SteadyClock::new(store.clock().clone());
+        (Self { store, clock, jobs, due, service, metrics }, worker)
     }
 
     /// Says who serves, once that is known.
@@ -64,7 +73,7 @@ impl Helper {
 
 impl Hands for Helper {
     fn now(&self) -> Millis {
-        Millis(u64::try_from(self.store.clock().millis().as_millis()).unwrap_or_default())
+        self.clock.now()
     }
 
     fn stop(&self, stop: Stop) {
@@ -116,6 +125,7 @@ impl Worker {
             };
             tokio::select! {
                 job = self.jobs.recv() => match job {
+                    Some(Job::Stop(stop)) => _ = tokio::spawn(self.stop(stop)),
                     Some(job) => job.run(&self.store, &self.service).await,
                     None => return,
                 },
@@ -124,10 +134,19 @@ impl Worker {
             }
         }
     }
+
+    /// Stops a task. What is to be stopped is open, and is stopped once, so there are not more of these than open calls.
+    fn stop(&self, stop: Stop) -> impl Future<Output = ()> + 'static {
+        let (store, service, stops) = (self.store.clone(), self.service.clone(), self.stops.clone());
+        async move {
+            let _place = stops.acquire().await;
+            Job::Stop(stop).run(&store, &service).await;
+        }
+    }
 }
 
 impl Job {
-    async fn run(self, store: &Store, service: &OnceLock<Service>) {
+    async fn run(self, store: &Store, service: &SetOnce<Service>) {
         match self {
             Self::Record(edge) => {
                 let hop = edge.hop;
@@ -136,30 +155,18 @@ impl Job {
                 }
             }
             Self::Stop(stop) => {
-                if let Some(service) = service.get() {
-                    carry_out(service, &stop).await;
-                }
+                // What an earlier process has left to be stopped is known before anybody serves.
+                carry_out(service.wait().await, &stop).await;
             }
         }
     }
 }
 
-/// Stops a task. One that has just begun may not be written yet.
 async fn carry_out(service: &Service, stop: &Stop) {
     let Stop { agent, principal, task, why } = stop;
-    let mut looks = LOOKS;
-    let stopped = loop {
-        let stopped = match why {
-            Some(why) => service.stop_task(agent, principal, task, why).await,
-            None => service.cancel_task(agent, principal, task).await,
-        };
-        match stopped {
-            Err(error) if error.code() == ErrorCode::TaskNotFound && looks > 0 => {
-                looks -= 1;
-                tokio::time::sleep(LOOK).await;
-            }
-            stopped => break stopped,
-        }
+    let stopped = match why {
+        Some(why) => service.stop_task(agent, principal, task, why).await,
+        None => service.cancel_task(agent, principal, task).await,
     };
     match stopped {
         Ok(_) => tracing::info!(task.id = %task, agent = &**agent, why, "stopped task {task}"),

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `settings` | what the configuration says, in the words of the control plane |
 //! | `access` | the log of calls |
+//! | `clock` | the time that it decides by |
 //! | `hands` | what the control plane needs done |
 //! | `restore` | what an earlier process had let through |
 //! | `adjust` | budgets that an operator tops up or resets |
 
 mod access;
 mod adjust;
+mod clock;
 mod hands;
 mod restore;
 mod settings;

@@ -1,13 +1,14 @@
 //! What an earlier process had let through: charged, or still open.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_control::ledger::{Accounts, Scope};
 use chancery_control::{Millis, Plane, RestoredCall};
-use chancery_protocol::{Edge, Timestamp};
+use chancery_protocol::{Edge, HopId, Timestamp};
 use chancery_sdk::Restored;
-use chancery_store::{Realms, Spend, Store, StoreError};
+use chancery_store::{EdgeQuery, Realms, Spend, Store, StoreError};
 
 use super::adjust::Adjustments;
 
@@ -20,7 +21,8 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// What the records say.
 pub(super) struct Past {
-    open: Vec<Edge>,
+    /// All calls of the roots that have open ones.
+    living: Vec<Edge>,
     spends: Vec<Spend>,
     calls: Vec<RestoredCall>,
 }
@@ -29,14 +31,16 @@ impl Past {
     /// Reads what is still open, and what this month has cost.
     pub(super) async fn read(store: &Store) -> Result<Self, StoreError> {
         let realms = Realms::All;
-        let mut open = Vec::new();
-        let mut after = None;
-        loop {
-            let page = store.open_edges(&realms, after, STEP).await?;
-            open.extend(page.edges);
-            after = page.next;
-            if after.is_none() {
-                break;
+        let mut living = Vec::new();
+        for root in living_roots(store, &realms).await? {
+            let mut query = EdgeQuery { root: Some(root), limit: STEP, ..EdgeQuery::of(realms.clone()) };
+            loop {
+                let page = store.edges(&query).await?;
+                living.extend(page.edges);
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
             }
         }
         // The longest window is a calendar month.
@@ -50,11 +54,11 @@ impl Past {
                 break;
             }
         }
-        Ok(Self { open, spends, calls: Vec::new() })
+        Ok(Self { living, spends, calls: Vec::new() })
     }
 
     pub(super) fn edges(&self) -> &[Edge] {
-        &self.open
+        &self.living
     }
 
     /// Has the plane count on from there, with budgets as they were adjusted. Says whether anything was adjusted only now.
@@ -71,7 +75,7 @@ impl Past {
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().for_each(|(_, again)| again());
         let changed = adjustments.finish(plane);
-        self.calls = plane.restore(&self.open);
+        self.calls = plane.restore(&self.living);
         if !self.calls.is_empty() {
             tracing::info!(calls = self.calls.len(), "calls of the last process are held on to");
         }
@@ -96,6 +100,19 @@ fn booked_at(spend: &Spend, now: Millis) -> Millis {
         false => now.0,
     };
     Millis(last.min(latest))
+}
+
+/// The roots that have open calls.
+async fn living_roots(store: &Store, realms: &Realms) -> Result<BTreeSet<HopId>, StoreError> {
+    let (mut roots, mut after) = (BTreeSet::new(), None);
+    loop {
+        let page = store.open_edges(realms, after, STEP).await?;
+        roots.extend(page.edges.iter().map(|edge| edge.root));
+        after = page.next;
+        if after.is_none() {
+            return Ok(roots);
+        }
+    }
 }
 
 fn accounts(plane: &Plane, spend: &Spend, now: Millis) -> Accounts {

@@ -114,7 +114,9 @@ pub(super) fn plane(config: &Config) -> PlaneSettings {
         modes: modes.into_iter().map(|(gate, set)| (gate, mode(set))).collect::<HashMap<_, _>>(),
         root_cap: task_cap(config.budget.root),
         call_cap: task_cap(config.budget.task),
-        unattributed: caps(&config.budget.unattributed),
+        unattributed: Some(caps(&config.budget.unattributed))
+            .filter(|caps| !caps.is_none())
+            .unwrap_or_else(|| caps(&config.budget.caller)),
     }
 }
 

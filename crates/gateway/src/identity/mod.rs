@@ -27,6 +27,7 @@ use http::request::Parts;
 
 use crate::config::{Config, KnownAgent};
 use crate::gateway::public_name;
+use crate::kinds::TaskKeys;
 
 pub(crate) use signing::{Signatory, SigningKeys};
 pub(crate) use trust::CardTrust;
@@ -89,14 +90,22 @@ impl Identities {
     }
 
     /// Has the server ask who is calling, and its cards say how that is shown.
-    pub(crate) fn guard(&self, server: ServerBuilder) -> ServerBuilder {
+    pub(crate) fn guard(&self, server: ServerBuilder, turns: Arc<TaskKeys>) -> ServerBuilder {
         let authenticator = self.authenticator.clone();
-        let mut server = server.authenticate(move |head| authenticate(&authenticator, head));
+        let mut server = server.authenticate(move |head| match of_a_turn(&turns, head) {
+            Some(caller) => Ok(caller),
+            None => authenticate(&authenticator, head),
+        });
         for (name, scheme) in self.authenticator.schemes() {
             server = server.security_scheme(name, scheme);
         }
         if self.anonymous { server.allow_anonymous() } else { server }
     }
+}
+
+/// An agent that runs here, in the middle of a turn.
+fn of_a_turn(turns: &TaskKeys, head: &Parts) -> Option<Caller> {
+    turns.caller(only(head, "authorization").ok()??)
 }
 
 fn authenticate(authenticator: &Authenticator, head: &Parts) -> Result<Caller, Error> {

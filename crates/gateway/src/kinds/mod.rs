@@ -4,22 +4,39 @@
 //! |---|---|
 //! | `builtin` | one that comes with Chancery |
 //! | `a2a` | one elsewhere that speaks A2A, or a pool of several |
+//! | `command` | a program that is run for each message |
+//! | `model` | a model behind an OpenAI-compatible chat endpoint |
+//!
+//! `task_keys` is what those that run here call others with.
 
 mod a2a;
 mod builtin;
+mod command;
+mod model;
+mod task_keys;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use chancery_control::routing::Pool;
-use chancery_sdk::{AgentSpec, Relay};
+use chancery_sdk::{Agent, AgentSkill, AgentSpec, Relay};
+use chancery_store::Store;
 
-use crate::config::{AgentKind, AgentSection};
+use crate::config::{AgentKind, AgentSection, SkillSection};
+
+pub(crate) use task_keys::TaskKeys;
+
+/// The extension by which a card states how the agent is run.
+const RUNTIME_EXTENSION: &str = "urn:chancery:ext:runtime:v1";
 
 /// What an agent may need of the gateway that it is built for.
 pub(crate) struct Surroundings {
     /// The pools, by the name of the agent.
     pub(crate) pools: HashMap<String, Arc<Pool>>,
+    /// What agents that run here call others with.
+    pub(crate) keys: Arc<TaskKeys>,
+    /// Where what was said before is found.
+    pub(crate) store: Arc<Store>,
 }
 
 /// An agent, ready to be put at its path.
@@ -35,6 +52,8 @@ pub(crate) async fn build(section: &AgentSection, surroundings: &Surroundings) -
     match section.kind {
         AgentKind::Builtin => Ok(Built::Agent(Box::new(builtin::build(section)?))),
         AgentKind::A2a => a2a::build(section, surroundings.pools.get(&section.name)).await.map(Built::Relay),
+        AgentKind::Command => Ok(Built::Agent(Box::new(command::build(section, &surroundings.keys).await?))),
+        AgentKind::Model => Ok(Built::Agent(Box::new(model::build(section, &surroundings.store)?))),
     }
 }
 
@@ -43,6 +62,10 @@ pub(crate) fn declared_skills(section: &AgentSection) -> anyhow::Result<Vec<Stri
     match section.kind {
         AgentKind::Builtin => Ok(skills_of(&builtin::build(section)?)),
         AgentKind::A2a => Ok(Vec::new()),
+        AgentKind::Command | AgentKind::Model => {
+            let skills = section.card.iter().flat_map(|card| &card.skills);
+            Ok(skills.map(|skill| skill.id.clone()).collect())
+        }
     }
 }
 
@@ -61,4 +84,24 @@ impl Built {
 
 fn skills_of(spec: &AgentSpec) -> Vec<String> {
     spec.skill_ids().map(str::to_owned).collect()
+}
+
+/// An agent that runs here, as its section describes it.
+fn described(section: &AgentSection, agent: impl Agent) -> AgentSpec {
+    let mut spec = AgentSpec::new(section.name.as_str(), agent);
+    let Some(card) = &section.card else { return spec };
+    if let Some(description) = &card.description {
+        spec = spec.description(description);
+    }
+    if let Some(version) = &card.version {
+        spec = spec.version(version);
+    }
+    card.skills.iter().fold(spec, |spec, skill| spec.skill(described_skill(skill)))
+}
+
+fn described_skill(skill: &SkillSection) -> AgentSkill {
+    let name = skill.name.as_ref().unwrap_or(&skill.id);
+    let described = AgentSkill::new(&skill.id, name, &skill.description);
+    let tagged = skill.tags.iter().fold(described, |skill, tag| skill.tag(tag));
+    skill.examples.iter().fold(tagged, |skill, example| skill.example(example))
 }

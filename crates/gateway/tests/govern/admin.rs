@@ -5,7 +5,8 @@ use chancery_sdk::{ErrorCode, Events};
 use serde_json::Value;
 
 use super::gateway::Gateway;
-use super::{ECHO, WIRES, connect, refused};
+use super::wire::WIRES;
+use super::{ECHO, refused};
 
 fn asked(gateway: &Gateway, arguments: &[&str]) -> Value {
     let text = gateway.run(&[&["admin", "-o", "json"], arguments].concat());
@@ -27,9 +28,9 @@ async fn a_contained_agent_refuses_on_every_wire_also_after_a_restart_until_it_i
     gateway.run(&["admin", "contain", "echo", "--reason", "leaks prompts"]);
     for round in 0..2 {
         for wire in &WIRES {
-            let client = connect(&gateway.agent("echo"), wire, None).await;
+            let client = wire.connect(&gateway, "echo").await;
             let outcome = client.send("hello").await;
-            refused(wire, outcome, ErrorCode::PermissionDenied, "containment", "AGENT_CONTAINED");
+            refused(outcome, ErrorCode::PermissionDenied, "containment", "AGENT_CONTAINED");
         }
         if round == 0 {
             gateway.kill_and_restart();
@@ -37,14 +38,14 @@ async fn a_contained_agent_refuses_on_every_wire_also_after_a_restart_until_it_i
     }
     assert!(gateway.run(&["admin", "agents"]).contains("contained: leaks prompts"));
     gateway.run(&["admin", "release", "echo"]);
-    let client = connect(&gateway.agent("echo"), &WIRES[0], None).await;
+    let client = WIRES[0].connect(&gateway, "echo").await;
     assert_eq!(client.send("hello").await.expect("it is released").text(), "hello");
 }
 
 #[tokio::test]
 async fn what_a_contained_agent_was_doing_is_stopped_and_says_why() {
     let gateway = Gateway::start("[[agent]]\nname = \"stream\"\nkind = \"builtin\"\n");
-    let client = connect(&gateway.agent("stream"), &WIRES[0], None).await;
+    let client = WIRES[0].connect(&gateway, "stream").await;
     let mut events = client.stream("stream 1000 1000").await.expect("it is let through");
     let task = first_task(&mut events).await;
     let contained = asked(&gateway, &["contain", "stream", "--reason", "too chatty"]);
@@ -63,7 +64,7 @@ async fn open_calls_are_seen_with_what_they_hold_and_can_be_canceled() {
     let config = "[budget.global]\nmax_usd_per_day = 10.0\n\
                   [[agent]]\nname = \"stream\"\nkind = \"builtin\"\nprice = { per_call = 0.25 }\n";
     let gateway = Gateway::start(config);
-    let client = connect(&gateway.agent("stream"), &WIRES[0], None).await;
+    let client = WIRES[0].connect(&gateway, "stream").await;
     let mut events = client.stream("stream 1000 1000").await.expect("it is let through");
     let task = first_task(&mut events).await;
     let calls = asked(&gateway, &["calls"]);
@@ -90,7 +91,7 @@ async fn open_calls_are_seen_with_what_they_hold_and_can_be_canceled() {
 async fn metrics_count_what_was_answered_refused_and_spent() {
     let config = format!("[budget.caller]\nmax_tasks_per_hour = 2\n{ECHO}price = {{ per_call = 0.01 }}\n");
     let gateway = Gateway::start(&config);
-    let client = connect(&gateway.agent("echo"), &WIRES[0], None).await;
+    let client = WIRES[0].connect(&gateway, "echo").await;
     for _ in 0..2 {
         client.send("hello").await.expect("there is room");
     }

@@ -65,6 +65,11 @@ impl Gateway {
         assert!(told.expect("kill runs").success());
     }
 
+    /// Its host and port.
+    pub(crate) fn place(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
     /// As a crash would have it.
     pub(crate) fn kill_and_restart(&mut self) {
         self.stop();

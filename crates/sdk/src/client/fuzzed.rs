@@ -16,6 +16,7 @@ pub(crate) fn answer(operation: Operation, head: &Parts, body: &[u8]) {
         let _ = wire.failure(operation, 1, head, body);
         for is_first in [true, false] {
             let _ = wire.event(1, &bytes::Bytes::copy_from_slice(body), is_first);
+            let _ = wire.told(1, (1, &bytes::Bytes::copy_from_slice(body)), is_first);
         }
     }
 }

@@ -12,11 +12,13 @@
 //! ```
 //!
 //! A call passes `unary` or `stream` (time, retries, resuming), a `wire` (`jsonrpc`, `rest`, `grpc`), and `transport` (limits,
-//! credentials, interceptors). Which interface of the agent is called is decided in `peer`, from the card that
+//! credentials, interceptors) to `connections`, or to hyper's client by TLS and gRPC. Which interface of the agent is called is decided in `peer`, from the card that
 //! `discovery` keeps.
 
+mod alike;
 mod builder;
 mod catch_up;
+mod connections;
 mod connector;
 mod credentials;
 mod discovery;
@@ -38,12 +40,13 @@ mod replied;
 pub(crate) mod rest;
 mod retry;
 mod settings;
-mod sse;
+pub(crate) mod sse;
 mod stream;
 mod transport;
 mod unary;
 mod watch;
 mod wire;
+mod written;
 
 use std::fmt;
 use std::sync::Arc;
@@ -72,6 +75,7 @@ pub use stream::Events;
 pub(crate) use transport::{Outgoing, bare_status, is_of_type, wrong_type};
 pub(crate) use unary::Options;
 pub(crate) use watch::Watch;
+pub(crate) use written::{Sent, Told, only_task};
 
 /// An agent somewhere else. Cloning one is cheap, and all clones share connections and limits.
 ///

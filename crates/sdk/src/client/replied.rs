@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use chancery_protocol::{
     AgentCard, ListTaskPushNotificationConfigsResponse, ListTasksResponse, Operation, SendMessageResponse,
-    Task, TaskPushNotificationConfig,
+    StreamResponse, Task, TaskPushNotificationConfig,
 };
 use serde::de::DeserializeOwned;
 
@@ -26,6 +26,8 @@ pub(crate) enum Replied {
 pub(crate) struct HeardEvent {
     /// As v1.0 has it.
     pub(crate) json: Bytes,
+    /// What it says, if that has been read.
+    pub(crate) payload: Option<StreamResponse>,
     /// Whether the peer says that no other follows. Only older versions do.
     pub(crate) is_last: bool,
 }
@@ -46,7 +48,7 @@ pub(crate) trait Expected: Sized + Send {
 
 impl From<Bytes> for HeardEvent {
     fn from(json: Bytes) -> Self {
-        Self { json, is_last: false }
+        Self { json, payload: None, is_last: false }
     }
 }
 

@@ -57,6 +57,11 @@ impl Reader {
         }
     }
 
+    /// The most bytes that one frame may have.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// The next frame that is complete.
     pub(crate) fn next(&mut self) -> Option<Frame> {
         self.frames.pop_front()

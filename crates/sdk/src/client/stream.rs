@@ -12,10 +12,11 @@ use bytes::Bytes;
 use chancery_protocol::{BoxFuture, Event, Request, TaskId, Version};
 use futures_core::Stream;
 use http_body::Body as _;
-use hyper::body::Incoming;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
+use super::connections::AnswerBody;
 use super::error::ClientError;
 use super::grpc;
 use super::progress::Progress;
@@ -25,9 +26,13 @@ use super::transport::{is_of_type, whole, wrong_type};
 use super::unary::{Answer, Finish, Options, is_safe};
 use super::wire::Wire;
 use super::{Client, retry};
+use crate::alarm::Alarm;
 
 /// How long a peer may take to end a stream after it has said everything.
 const GOODBYE: Duration = Duration::from_secs(5);
+/// How much of one stream is read before others get their turn: so many bytes, each piece counting as some more.
+const TURN_BYTES: usize = 128 << 10;
+const PIECE_BYTES: usize = 4 << 10;
 /// The longest that a peer can make us wait before we come back.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
@@ -73,13 +78,15 @@ pub(crate) struct Open {
     pub(super) snapshot: Option<Event>,
     /// What has been read already.
     pub(super) kept: VecDeque<Heard>,
-    body: Incoming,
+    body: AnswerBody,
     reader: Read,
     /// Whether the peer has said that this is all, which older versions do.
     pub(super) said_all: bool,
     idle: Duration,
     heard: Instant,
-    quiet: Pin<Box<Sleep>>,
+    quiet: Alarm,
+    /// How much has been read since there was nothing to read.
+    taken: usize,
 }
 
 /// How frames are read.
@@ -184,15 +191,15 @@ impl Finish for Streamed {
 // === impl Open ===
 
 impl Open {
-    fn new(wire: Wire, id: u64, body: Incoming, settings: &Settings) -> Self {
+    fn new(wire: Wire, id: u64, body: AnswerBody, settings: &Settings) -> Self {
         let (heard, idle) = (Instant::now(), settings.idle_timeout);
-        let quiet = Box::pin(sleep_until(heard + idle));
+        let quiet = Alarm::at(heard + idle);
         let reader = match wire.is_grpc() {
             true => Read::Messages(grpc::Reader::new(settings.event_bytes)),
             false => Read::Events(Reader::new(settings.event_bytes)),
         };
         let (snapshot, kept) = (None, VecDeque::new());
-        Self { wire, id, snapshot, kept, body, reader, said_all: false, idle, heard, quiet }
+        Self { wire, id, snapshot, kept, body, reader, said_all: false, idle, heard, quiet, taken: 0 }
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
@@ -203,16 +210,24 @@ impl Open {
             if let Some(heard) = self.reader.next() {
                 return Poll::Ready(heard);
             }
+            if self.taken >= TURN_BYTES {
+                self.taken = 0;
+                return give_way(context);
+            }
             match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Ready(Some(Ok(piece))) => {
                     self.heard = Instant::now();
+                    self.taken += PIECE_BYTES + piece.data_ref().map_or(0, Bytes::len);
                     if !self.reader.take(&piece) {
                         return Poll::Ready(Heard::TooLarge);
                     }
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Heard::Cut(error.to_string())),
                 Poll::Ready(None) => return Poll::Ready(self.reader.end()),
-                Poll::Pending => return self.poll_quiet(context),
+                Poll::Pending => {
+                    self.taken = 0;
+                    return self.poll_quiet(context);
+                }
             }
         }
     }
@@ -220,19 +235,19 @@ impl Open {
     /// The timer is moved only when it fires, not with every piece.
     fn poll_quiet(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
         loop {
-            ready!(self.quiet.as_mut().poll(context));
+            ready!(self.quiet.poll(context));
             let due = self.heard + self.idle;
             if due <= Instant::now() {
                 return Poll::Ready(Heard::Nothing);
             }
-            self.quiet.as_mut().reset(due);
+            self.quiet.reset(due);
         }
     }
 
     /// Everything has been said: the peer has only to end the stream.
     fn expect_end(&mut self) {
         self.idle = self.idle.min(GOODBYE);
-        self.quiet.as_mut().reset(self.heard + self.idle);
+        self.quiet.reset(self.heard + self.idle);
     }
 
     pub(super) fn event(&mut self, frame: &Frame, is_first: bool) -> Result<Event, ClientError> {
@@ -240,6 +255,16 @@ impl Open {
         self.said_all |= heard.is_last;
         Ok(Event::received(frame.number, heard.json))
     }
+}
+
+/// Lets others have their turn, and comes back then. A connection that always has more to say would not.
+fn give_way<T>(context: &mut Context<'_>) -> Poll<T> {
+    let mut yielding = std::pin::pin!(yield_now());
+    match yielding.as_mut().poll(context) {
+        Poll::Pending => {}
+        Poll::Ready(()) => context.waker().wake_by_ref(),
+    }
+    Poll::Pending
 }
 
 // === impl Read ===

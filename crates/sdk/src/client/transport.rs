@@ -9,15 +9,16 @@ use chancery_protocol::{EXTENSIONS_HEADER, LINEAGE_HEADER, Operation, VERSION_HE
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::client::conn::http1;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::connections::{AnswerBody, Connections, Unanswered};
 use super::connector::Connector;
 use super::credentials::Audience;
-use super::error::ClientError;
+use super::error::{ClientError, Source};
 use super::limit::Rate;
 use super::origin::Origin;
 use super::retry::Budget;
@@ -45,7 +46,10 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The way to one peer, shared by all calls to it.
 pub(crate) struct Transport {
-    http: legacy::Client<Connector, Full<Bytes>>,
+    /// Without TLS, which is always HTTP/1.1 unless it is gRPC.
+    plain: Connections,
+    /// With TLS, which agrees on the version of HTTP.
+    https: legacy::Client<Connector, Full<Bytes>>,
     /// For gRPC, which speaks HTTP/2 whether TLS is there to agree on it or not.
     http2: legacy::Client<Connector, Full<Bytes>>,
     settings: Arc<Settings>,
@@ -106,11 +110,15 @@ impl Transport {
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX));
         let connector = Connector::new(&settings, named.clone());
-        let http = builder.build(connector.clone());
+        let mut http1 = http1::Builder::new();
+        http1.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
+        let plain = Connections::new(connector.clone(), http1, settings.concurrent_calls, IDLE);
+        let https = builder.build(connector.clone());
         let http2 = builder.http2_only(true).build(connector);
         let extensions = settings.extensions.join(", ");
         Self {
-            http,
+            plain,
+            https,
             http2,
             audience: Audience { named, allowed: settings.credentials_to.clone() },
             places: Arc::new(Semaphore::new(settings.concurrent_calls)),
@@ -127,19 +135,14 @@ impl Transport {
         &self,
         outgoing: &Outgoing,
         terms: &Terms,
-    ) -> Result<(Response<Incoming>, OwnedSemaphorePermit), ClientError> {
+    ) -> Result<(Response<AnswerBody>, OwnedSemaphorePermit), ClientError> {
         let place = self.places.clone().acquire_owned().await;
         let place = place.map_err(|_| ClientError::bad("the client is closed"))?;
         if let Some(rate) = &self.rate {
             rate.take().await;
         }
-        let origin = &*outgoing.origin;
         let request = self.request(outgoing, terms)?;
-        let http = if outgoing.is_grpc { &self.http2 } else { &self.http };
-        let response = http
-            .request(request)
-            .await
-            .map_err(|error| failed(error, origin, self.audience.named.is_same(origin)))?;
+        let response = self.answer(outgoing, request).await?;
         if self.settings.interceptors.is_empty() {
             return Ok((response, place));
         }
@@ -148,6 +151,51 @@ impl Transport {
             interceptor.after(outgoing.operation, &head);
         }
         Ok((Response::from_parts(head, body), place))
+    }
+
+    /// Sends a request in the way that leads there.
+    async fn answer(
+        &self,
+        outgoing: &Outgoing,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<AnswerBody>, ClientError> {
+        let origin = &outgoing.origin;
+        let pooled = match (outgoing.is_grpc, origin.is_https) {
+            (false, false) => {
+                let answered = self.plain.request(request, origin).await;
+                return answered.map_err(|unanswered| match unanswered {
+                    Unanswered::NotConnected(error) => self.failed(Box::new(error), true, origin),
+                    Unanswered::Broken(error) => self.failed(Box::new(error), false, origin),
+                });
+            }
+            (false, true) => &self.https,
+            (true, _) => &self.http2,
+        };
+        let answered = Box::pin(pooled.request(request)).await;
+        let answer = answered.map_err(|error| {
+            let is_connect = error.is_connect();
+            self.failed(Box::new(error), is_connect, origin)
+        })?;
+        Ok(answer.map(AnswerBody::from))
+    }
+
+    /// Tells apart why there is no answer: it matters whether anything was sent.
+    fn failed(&self, error: Source, is_connect: bool, origin: &Origin) -> ClientError {
+        if let Some(refused) = ConnectError::refusal(&*error)
+            && !self.audience.named.is_same(origin)
+        {
+            return ClientError::Refused { origin: origin.to_string(), why: refused.to_string() };
+        }
+        let inner = find::<hyper::Error>(&*error);
+        if inner.is_some_and(hyper::Error::is_parse_too_large) {
+            return ClientError::TooLarge { what: "the head of the answer", limit: MAX_HEAD_BYTES };
+        }
+        if inner.is_some_and(hyper::Error::is_parse) {
+            return ClientError::bad("it is not HTTP");
+        }
+        let unsent = is_connect || inner.is_some_and(hyper::Error::is_canceled);
+        let (origin, source) = (origin.to_string(), error);
+        if unsent { ClientError::Connect { origin, source } } else { ClientError::Cut { origin, source } }
     }
 
     fn request(&self, outgoing: &Outgoing, terms: &Terms) -> Result<Request<Full<Bytes>>, ClientError> {
@@ -236,25 +284,6 @@ fn value(what: &str, text: &str) -> Result<HeaderValue, ClientError> {
         .map_err(|_| ClientError::Configuration(format!("{what} must be visible ASCII to be sent")))
 }
 
-/// Tells apart why there is no answer: it matters whether anything was sent.
-fn failed(error: legacy::Error, origin: &Origin, is_named: bool) -> ClientError {
-    if let Some(refused) = ConnectError::refusal(&error)
-        && !is_named
-    {
-        return ClientError::Refused { origin: origin.to_string(), why: refused.to_string() };
-    }
-    let inner = find::<hyper::Error>(&error);
-    if inner.is_some_and(hyper::Error::is_parse_too_large) {
-        return ClientError::TooLarge { what: "the head of the answer", limit: MAX_HEAD_BYTES };
-    }
-    if inner.is_some_and(hyper::Error::is_parse) {
-        return ClientError::bad("it is not HTTP");
-    }
-    let unsent = error.is_connect() || inner.is_some_and(hyper::Error::is_canceled);
-    let (origin, source) = (origin.to_string(), Box::new(error));
-    if unsent { ClientError::Connect { origin, source } } else { ClientError::Cut { origin, source } }
-}
-
 /// Looks for a cause along the chain.
 fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
@@ -270,13 +299,13 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 // === answers ===
 
 /// Reads a body to its end, as long as that is not too far away.
-pub(crate) async fn whole(body: Incoming, origin: &Origin, limit: usize) -> Result<Bytes, ClientError> {
+pub(crate) async fn whole(body: AnswerBody, origin: &Origin, limit: usize) -> Result<Bytes, ClientError> {
     Ok(whole_with_trailers(body, origin, limit).await?.0)
 }
 
 /// The same, with what stands after it.
 pub(crate) async fn whole_with_trailers(
-    body: Incoming,
+    body: AnswerBody,
     origin: &Origin,
     limit: usize,
 ) -> Result<(Bytes, Option<HeaderMap>), ClientError> {

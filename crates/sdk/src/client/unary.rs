@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use chancery_protocol::{CallContext, Error, ErrorCode, Operation, Request, TaskId};
 use http::Response;
-use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
+use super::connections::AnswerBody;
 use super::error::ClientError;
 use super::origin::Origin;
 use super::peer::{Interface, Peer};
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
     /// The id of the request, by JSON-RPC.
     pub(crate) id: u64,
     pub(crate) origin: Arc<Origin>,
-    pub(crate) response: Response<Incoming>,
+    pub(crate) response: Response<AnswerBody>,
 }
 
 /// What is made of an answer.
@@ -79,14 +79,11 @@ impl<T: Expected> Finish for Typed<T> {
 }
 
 impl Begins {
-    /// Nothing if the request begins no task.
-    fn of(request: &Request) -> Option<Self> {
-        match request {
-            Request::SendMessage(said) | Request::SendStreamingMessage(said) => {
-                said.message.task_id.is_none().then(|| Self(TaskId::generate()))
-            }
-            _ => None,
-        }
+    /// Nothing if the request begins no task, or the peer names its tasks itself.
+    fn of(request: &Request, peer: &Peer) -> Option<Self> {
+        let (Request::SendMessage(said) | Request::SendStreamingMessage(said)) = request else { return None };
+        let is_ours = peer.interfaces.iter().any(|interface| interface.wire.names_tasks());
+        (is_ours && said.message.task_id.is_none()).then(|| Self(TaskId::generate()))
     }
 }
 
@@ -156,7 +153,7 @@ impl Client {
         let safe = is_safe(&peer, &request, &mut options, self.settings());
         let retries = options.retries.unwrap_or(self.settings().retries);
         self.transport().budget.earn();
-        let begins = Begins::of(&request);
+        let begins = Begins::of(&request, &peer);
         let (mut failed, mut at) = (0, peer.understood.load(Ordering::Relaxed));
         let mut was_passed_over = false;
         while let Some(interface) = peer.interfaces.get(at % peer.interfaces.len().max(1)) {

@@ -16,6 +16,7 @@
 //! | `connector` | dialling, for hyper's client |
 //! | `tls` | whom to trust |
 //! | `refused` | why something is not dialled |
+//! | `web` | requests to services that are no agents |
 
 mod address;
 mod connector;
@@ -24,6 +25,7 @@ mod resolver;
 mod target;
 #[cfg(feature = "tls")]
 mod tls;
+mod web;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -38,6 +40,7 @@ pub use resolver::{Resolved, Resolver};
 pub use target::Checked;
 #[cfg(feature = "tls")]
 pub use tls::InvalidRoots;
+pub use web::{Web, WebAnswer, WebError, WebEvents};
 
 use resolver::SystemResolver;
 use target::Host;

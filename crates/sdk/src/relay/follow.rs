@@ -7,25 +7,30 @@
 use std::future::poll_fn;
 use std::mem;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Error, ErrorCode, Event, GetTaskRequest, Message, Request, StreamResponse, SubscribeToTaskRequest, Task,
-    TaskState,
+    BoxFuture, Error, ErrorCode, EventStream, GetTaskRequest, Message, Request, StreamResponse,
+    SubscribeToTaskRequest, Task, TaskState,
 };
 use chancery_store::Batch;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use super::keep::{Along, Merged, goes_on};
-use super::line::{Live, Pen};
+use super::line::{Line, Live, Pen};
 use super::told::{Ending, cannot_be_watched, cause_of};
-use crate::client::{Client, ClientError, Feed, Options};
+use crate::alarm::Alarm;
+use crate::client::{Client, ClientError, Feed, Options, Told};
+use crate::tasks::Subscription;
 
 /// How much is written at a time.
 const FULL_BATCH: usize = 64;
 const FULL_BYTES: usize = 256 << 10;
+/// How much time lies between two commits of one task, at least, where a commit costs much. What comes first is
+/// committed at once; what follows it closely waits for the next.
+const COMMIT_EVERY: Duration = Duration::from_millis(2);
 /// How long to wait between two looks at a task, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -56,6 +61,10 @@ struct Follower {
     pause: Duration,
     /// How the stream has ended, if that came together with its last events.
     ended: Option<Result<(), ClientError>>,
+    /// What has come and is to be written.
+    gathered: Vec<Told>,
+    /// When it is to be written, where that is not at once.
+    due: Option<Alarm>,
 }
 
 /// Where news come from.
@@ -69,7 +78,7 @@ enum Source {
 
 /// News.
 enum Heard {
-    Events(Vec<Event>),
+    Events(Vec<Told>),
     Opened(Box<Feed>),
     /// The task as it stands.
     Task(Box<Task>),
@@ -87,19 +96,46 @@ enum Next {
 }
 
 impl Core {
-    /// Follows a task from now on: on this stream if there is one. `said` is what a client has said and no event has
-    /// shown yet.
+    /// Follows a task from now on.
     pub(super) fn follow(
+        self: &Arc<Self>,
+        (live, pen): (Arc<Live>, Pen),
+        state: TaskState,
+        options: Options,
+    ) {
+        if let Some(follower) = self.follower((live, pen), state, None, None, options) {
+            tokio::spawn(follower);
+        }
+    }
+
+    /// Follows a task on the stream that has come of a message, and shows it. `said` is what a client has said and no event
+    /// has shown yet.
+    pub(super) fn follow_and_show(
+        self: &Arc<Self>,
+        (live, pen): (Arc<Live>, Pen),
+        state: TaskState,
+        (events, said): (Feed, Option<Message>),
+        shown: Subscription<Line>,
+        options: Options,
+    ) -> EventStream {
+        match self.follower((live, pen), state, Some(events), said, options) {
+            Some(follower) => self.carriers.carry(shown, follower),
+            None => Box::pin(shown),
+        }
+    }
+
+    /// None if somebody else will see to it.
+    fn follower(
         self: &Arc<Self>,
         (live, pen): (Arc<Live>, Pen),
         state: TaskState,
         events: Option<Feed>,
         said: Option<Message>,
         options: Options,
-    ) {
+    ) -> Option<BoxFuture<'static, ()>> {
         let stop = self.stop.child_token();
         if !live.begin_to_follow(&stop) {
-            return;
+            return None;
         }
         let follower = Follower {
             core: self.clone(),
@@ -116,8 +152,11 @@ impl Core {
             in_vain: 0,
             pause: Duration::ZERO,
             ended: None,
+            gathered: Vec::new(),
+            due: None,
         };
-        tokio::spawn(follower.run(events.map_or(Source::Watch, |events| Source::Stream(Box::new(events)))));
+        let source = events.map_or(Source::Watch, |events| Source::Stream(Box::new(events)));
+        Some(Box::pin(follower.run(source)))
     }
 
     /// Whether the agent says that its tasks can be watched.
@@ -131,7 +170,12 @@ impl Follower {
         let stop = self.stop.clone();
         loop {
             // Only listening can be broken off: what is being written is written, and shown.
-            let Some(heard) = stop.run_until_cancelled(self.hear(&mut source)).await else { break };
+            let Some(heard) = stop.run_until_cancelled(self.hear(&mut source)).await else {
+                let gathered = mem::take(&mut self.gathered);
+                // A failure to write is told where it happens.
+                let _ = self.write(gathered).await;
+                break;
+            };
             let from = mem::replace(&mut source, Source::Look);
             match self.take(heard, from).await {
                 Next::Go(next) => source = next,
@@ -155,37 +199,43 @@ impl Follower {
         if let Some(ended) = self.ended.take() {
             return Heard::end(ended);
         }
+        // Whole calls are put on the heap: a task that is followed on its stream, for hours perhaps, needs no room for them.
         let opened = match source {
             Source::Stream(events) => return self.listen(events).await,
-            Source::Watch => self.watch().await.map(|events| Heard::Opened(Box::new(events))),
-            Source::Look => self.look().await.map(|task| Heard::Task(Box::new(task))),
+            Source::Watch => Box::pin(self.watch()).await.map(|events| Heard::Opened(Box::new(events))),
+            Source::Look => Box::pin(self.look()).await.map(|task| Heard::Task(Box::new(task))),
         };
         opened.unwrap_or_else(Heard::Failed)
     }
 
     /// The next events of a stream, and those that have come together with them.
     async fn listen(&mut self, events: &mut Feed) -> Heard {
-        let (mut taken, mut bytes) = (Vec::new(), 0);
+        let mut bytes = 0;
         poll_fn(|context| {
-            while taken.len() < FULL_BATCH && bytes < FULL_BYTES {
+            while self.gathered.len() < FULL_BATCH && bytes < FULL_BYTES {
                 let ended = match events.poll_next(context) {
-                    Poll::Ready(Some(Ok(event))) => {
-                        bytes += event.json.len();
-                        taken.push(event);
+                    Poll::Ready(Some(Ok(told))) => {
+                        bytes += told.event.json.len();
+                        self.gathered.push(told);
                         continue;
                     }
                     Poll::Ready(Some(Err(error))) => Err(error),
                     Poll::Ready(None) => Ok(()),
-                    Poll::Pending if taken.is_empty() => return Poll::Pending,
-                    Poll::Pending => break,
+                    Poll::Pending if self.gathered.is_empty() => return Poll::Pending,
+                    Poll::Pending => {
+                        if let Some(due) = &mut self.due {
+                            ready!(due.poll(context));
+                        }
+                        break;
+                    }
                 };
-                if taken.is_empty() {
+                if self.gathered.is_empty() {
                     return Poll::Ready(Heard::end(ended));
                 }
                 self.ended = Some(ended);
                 break;
             }
-            Poll::Ready(Heard::Events(mem::take(&mut taken)))
+            Poll::Ready(Heard::Events(mem::take(&mut self.gathered)))
         })
         .await
     }
@@ -230,7 +280,8 @@ impl Follower {
                 Err(_) => Next::Done,
             },
             Heard::Task(task) => {
-                match self.core.merge(&self.live, &self.pen, *task, Along::saying(self.said.take())).await {
+                let along = Along::saying(self.said.take());
+                match Box::pin(self.core.merge(&self.live, &self.pen, *task, along)).await {
                     Ok(merged) => {
                         self.in_vain += 1;
                         self.note(&merged);
@@ -248,7 +299,7 @@ impl Follower {
             }
             Heard::Failed(error) => {
                 let next = self.after_break(&from);
-                self.failed(&error, matches!(from, Source::Look), next).await
+                Box::pin(self.failed(&error, matches!(from, Source::Look), next)).await
             }
         }
     }
@@ -277,10 +328,10 @@ impl Follower {
     }
 
     /// Whether a stream that begins with this misses nothing: it shows the task, or goes on where the last one ended.
-    fn can_begin_with(&mut self, event: &Event) -> bool {
+    fn can_begin_with(&mut self, told: &Told) -> bool {
         self.first = false;
-        let follows = self.last > 0 && event.number == self.last + 1;
-        follows || matches!(event.payload(), Ok(StreamResponse::Task(_)))
+        let follows = self.last > 0 && told.event.number == self.last + 1;
+        follows || matches!(told.payload, Ok(StreamResponse::Task(_)))
     }
 
     fn note(&mut self, merged: &Merged) {
@@ -316,14 +367,14 @@ impl Follower {
     }
 
     /// Writes the events of a stream, in as few steps as possible.
-    async fn write(&mut self, events: Vec<Event>) -> Result<(), Error> {
+    async fn write(&mut self, events: Vec<Told>) -> Result<(), Error> {
         let mut batch = Batch::default();
-        for event in events {
-            let payload = match event.payload() {
+        for Told { event, payload, .. } in events {
+            let payload = match payload {
                 Ok(StreamResponse::Task(task)) => {
                     self.commit(mem::take(&mut batch)).await?;
                     let along = Along::saying(self.said.take());
-                    let merged = self.core.merge(&self.live, &self.pen, task, along).await?;
+                    let merged = Box::pin(self.core.merge(&self.live, &self.pen, task, along)).await?;
                     self.note(&merged);
                     continue;
                 }
@@ -331,17 +382,19 @@ impl Follower {
             };
             let id = self.live.task_id();
             match payload {
-                Ok(StreamResponse::StatusUpdate(mut update)) if update.task_id == *id => {
-                    self.core.date(&mut update.status);
-                    batch.status(update, self.said.take());
+                Ok(StreamResponse::StatusUpdate(update)) if update.task_id == *id => {
+                    self.core.write_status(&mut batch, update, self.said.take(), event.json);
                 }
-                Ok(StreamResponse::ArtifactUpdate(update)) if update.task_id == *id => batch.artifact(update),
+                Ok(StreamResponse::ArtifactUpdate(update)) if update.task_id == *id => {
+                    batch.artifact(update);
+                    batch.as_written(event.json);
+                }
                 other => {
                     self.commit(batch).await?;
                     let why = other
                         .err()
                         .map_or_else(|| "an event of something else".to_owned(), |e| e.to_string());
-                    return Err(self.core.end(&self.live, Ending::BrokeProtocol, &why).await);
+                    return Err(Box::pin(self.core.end(&self.live, Ending::BrokeProtocol, &why)).await);
                 }
             }
         }
@@ -350,6 +403,9 @@ impl Follower {
 
     async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
         if !batch.is_empty() {
+            if self.core.tasks.store.prefers_large_batches() {
+                self.due = Some(Alarm::at(tokio::time::Instant::now() + COMMIT_EVERY));
+            }
             self.state = self.core.commit(&self.live, batch).await?.state();
             self.in_vain = 0;
         }

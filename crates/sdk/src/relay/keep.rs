@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use chancery_protocol::{
     CancelTaskRequest, ContextId, Error, Hold, KeptTask, Message, Request, Task, TaskId, TaskState,
     TaskStatus, TaskStatusUpdateEvent,
@@ -79,6 +80,22 @@ impl Core {
     /// Dates a status from when it was heard of, if its agent does not say when it began: tasks are listed by it.
     pub(super) fn date(&self, status: &mut TaskStatus) {
         status.timestamp.get_or_insert_with(|| self.tasks.store.clock().millis());
+    }
+
+    /// Adds a status to a batch, as it was written unless it has to be dated.
+    pub(super) fn write_status(
+        &self,
+        batch: &mut Batch,
+        mut update: TaskStatusUpdateEvent,
+        said: Option<Message>,
+        json: Bytes,
+    ) {
+        let is_dated = update.status.timestamp.is_some();
+        self.date(&mut update.status);
+        batch.status(update, said);
+        if is_dated {
+            batch.as_written(json);
+        }
     }
 
     /// The same, where a status is known that this may be: that one keeps its date.
@@ -196,11 +213,11 @@ impl Core {
                 if snapshot.task.is_over() {
                     return Ok(snapshot.task);
                 }
-                Err(self.end(live, Ending::BrokeProtocol, &error.to_string()).await)
+                Err(Box::pin(self.end(live, Ending::BrokeProtocol, &error.to_string())).await)
             }
             Err(StoreError::Duplicate { .. }) => Ok(self.tasks.snapshot(scope, id).await?.task),
             Err(error @ StoreError::TaskFull { .. }) => {
-                Err(self.end(live, Ending::TooLarge, &error.to_string()).await)
+                Err(Box::pin(self.end(live, Ending::TooLarge, &error.to_string())).await)
             }
             Err(error) => Err(from_store(error)),
         }
@@ -280,7 +297,7 @@ impl Core {
         let Ok(snapshot) = self.tasks.snapshot(live.scope(), live.task_id()).await else { return };
         let state = snapshot.task.state();
         if goes_on(state) || pen.from_follower && !state.is_terminal() {
-            self.follow((live, pen), state, None, None, options);
+            self.follow((live, pen), state, options);
         }
     }
 }

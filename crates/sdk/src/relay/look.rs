@@ -101,7 +101,7 @@ impl Core {
     /// Has a task followed that nobody follows. Whoever has the pen sees to that by themselves.
     pub(super) fn see_to(self: &Arc<Self>, live: Arc<Live>, state: TaskState, options: Options) {
         if let Some(pen) = live.free_pen() {
-            self.follow((live, pen), state, None, None, options);
+            self.follow((live, pen), state, options);
         }
     }
 

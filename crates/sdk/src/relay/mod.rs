@@ -21,12 +21,14 @@
 //! | `keep` | a task as it came, written into the journal |
 //! | `peers` | the agents behind a relay, and which one has a task |
 //! | `follow` | a task that goes on there, followed until it ends |
+//! | `carry` | who polls a follower |
 //! | `line` | who writes, where the same thing could be heard twice |
 //! | `delta` | what is new in a task |
 //! | `told` | what callers are told when it goes wrong |
 //! | `look` | looking at tasks, and stopping them |
 //! | `recover` | picking up what an earlier process followed |
 
+mod carry;
 mod delta;
 mod follow;
 mod keep;
@@ -53,6 +55,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::{Client, ClientError, Options};
 use crate::tasks::{Notifier, Tasks, Unstoppable};
+use carry::Carriers;
 use line::Line;
 
 pub use peers::RelayPeers;
@@ -88,6 +91,7 @@ pub struct RelayEndpoint {
 struct Core {
     peers: RelayPeers,
     tasks: Tasks<Line>,
+    carriers: Carriers,
     blocking_timeout: Duration,
     patience: Duration,
     tells_descent: bool,
@@ -288,6 +292,7 @@ impl Relay {
         let core = Core {
             peers: self.peers.clone(),
             tasks: tasks.after(earlier.map(|earlier| &earlier.core.tasks)),
+            carriers: Carriers::default(),
             blocking_timeout: self.blocking_timeout,
             patience: self.patience,
             tells_descent: self.tells_descent,

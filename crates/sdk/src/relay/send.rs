@@ -15,7 +15,7 @@ use super::keep::{About, Along, Beginning, Kept, goes_on};
 use super::line::{Live, Pen};
 use super::peers::Peer;
 use super::told::{Ending, told};
-use crate::client::Options;
+use crate::client::{Options, Sent};
 use crate::tasks::{admission, check_context, from_store, task_is_over, view};
 
 /// For a timeout that the clock cannot count to.
@@ -168,15 +168,20 @@ impl Core {
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
         let Outgoing { scope, request, options, beginning, .. } = outgoing;
         let peer = beginning.peer.clone();
-        let answer = peer.client.ask(Request::SendMessage(request), options.clone()).await.map_err(told)?;
+        let sent = peer.client.send_as_written(Request::SendMessage(request), options.clone()).await;
+        let Sent { answer, json } = sent.map_err(told)?;
         let mut task = match answer {
             SendMessageResponse::Task(task) => task,
             SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
         };
+        let json = json.filter(|_| task.status.timestamp.is_some());
         self.date(&mut task.status);
         let about = About::of(&task);
         let mut batch = Batch::default();
         batch.create(task);
+        if let Some(json) = json {
+            batch.as_written(json);
+        }
         if !goes_on(about.state) {
             // Nothing more happens to it by itself, so nobody has to be woken.
             return match self.keep_new(&scope, batch, &about, beginning, &options).await? {
@@ -191,7 +196,7 @@ impl Core {
             Kept::New(appended) => {
                 live.belongs_to(&peer);
                 self.show(&live, &appended);
-                self.follow((live, pen), appended.task.state(), None, None, options);
+                self.follow((live, pen), appended.task.state(), options);
                 Ok(SendMessageResponse::Task(appended.task))
             }
             Kept::Known(id) => {

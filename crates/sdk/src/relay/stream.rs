@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use chancery_protocol::{
     Call, ContextId, Error, EventStream, Message, Request, SendMessageConfiguration, SendMessageRequest,
     SendMessageResponse, StreamResponse, Task, TaskId, TaskState, TaskStatus,
 };
 use chancery_store::{Batch, Scope};
+use serde_json::value::RawValue;
 
 use super::Core;
 use super::keep::{About, Along, Beginning, Kept, goes_on};
 use super::line::{Live, Pen};
 use super::send::{Outgoing, Taken};
 use super::told::{Ending, told};
-use crate::client::{Feed, Options};
+use crate::client::{Feed, Options, only_task};
 use crate::tasks::{Subscription, TurnEnd, only};
 
 impl Core {
@@ -46,7 +48,8 @@ impl Core {
         let request = Request::SendStreamingMessage(request);
         let peer = beginning.peer.clone();
         let mut events = peer.client.feed(request, options.clone()).await.map_err(told)?;
-        let (batch, about) = match self.first_batch(first_of(&mut events).await?, said) {
+        let (first, json) = first_of(&mut events).await?;
+        let (batch, about) = match self.first_batch(first, json, said) {
             Ok(first) => first,
             Err(message) => {
                 events.satisfied();
@@ -64,12 +67,12 @@ impl Core {
                 live.catch_up(appended.number, appended.task.is_over());
                 let state = appended.task.state();
                 drop(appended);
+                let shown = Subscription::after(self.tasks.store.clone(), live.clone(), 0, Some(end));
                 if state.is_terminal() {
                     events.satisfied();
-                } else {
-                    self.follow((live.clone(), pen), state, Some(events), None, options);
+                    return Ok(Box::pin(shown));
                 }
-                Ok(Box::pin(Subscription::after(self.tasks.store.clone(), live, 0, Some(end))))
+                Ok(self.follow_and_show((live, pen), state, (events, None), shown, options))
             }
             Kept::Known(id) => {
                 drop((pen, events));
@@ -85,30 +88,42 @@ impl Core {
     }
 
     /// What begins a task, unless it is a direct answer.
-    fn first_batch(&self, first: StreamResponse, said: Message) -> Result<(Batch, About), Box<Message>> {
+    fn first_batch(
+        &self,
+        first: StreamResponse,
+        json: Bytes,
+        said: Message,
+    ) -> Result<(Batch, About), Box<Message>> {
         let mut batch = Batch::default();
         // Agents of older versions begin with what happens to the task, and not with the task.
-        let (task, update) = match first {
+        let about = match first {
             StreamResponse::Message(message) => return Err(Box::new(message)),
             StreamResponse::Task(mut task) => {
+                let is_as_written = task.status.timestamp.is_some() && is_only_task(&json);
                 self.date(&mut task.status);
-                (task, None)
+                let about = About::of(&task);
+                batch.create(task);
+                if is_as_written {
+                    batch.as_written(json);
+                }
+                about
             }
-            StreamResponse::StatusUpdate(mut update) => {
-                self.date(&mut update.status);
-                (self.begun(&update.task_id, &update.context_id, said), Some(Ok(update)))
+            StreamResponse::StatusUpdate(update) => {
+                let task = self.begun(&update.task_id, &update.context_id, said);
+                let about = About::of(&task);
+                batch.create(task);
+                self.write_status(&mut batch, update, None, json);
+                about
             }
             StreamResponse::ArtifactUpdate(update) => {
-                (self.begun(&update.task_id, &update.context_id, said), Some(Err(update)))
+                let task = self.begun(&update.task_id, &update.context_id, said);
+                let about = About::of(&task);
+                batch.create(task);
+                batch.artifact(update);
+                batch.as_written(json);
+                about
             }
         };
-        let about = About::of(&task);
-        batch.create(task);
-        match update {
-            Some(Ok(status)) => batch.status(status, None),
-            Some(Err(artifact)) => batch.artifact(artifact),
-            None => {}
-        }
         Ok((batch, about))
     }
 
@@ -149,10 +164,9 @@ impl Core {
         drop(snapshot);
         if state.is_terminal() {
             events.satisfied();
-        } else {
-            self.follow((live, pen), state, Some(events), said, options);
+            return Ok(Box::pin(shown));
         }
-        Ok(Box::pin(shown))
+        Ok(self.follow_and_show((live, pen), state, (events, said), shown, options))
     }
 
     /// Writes the first event that comes of a message for a task that exists.
@@ -164,7 +178,7 @@ impl Core {
         said: &mut Option<Message>,
         beginning: Beginning,
     ) -> Result<Feed, Error> {
-        let first = first_of(&mut events).await?;
+        let (first, json) = first_of(&mut events).await?;
         self.register(live.scope(), live.task_id(), beginning.push).await;
         let mut batch = Batch::default();
         match first {
@@ -176,12 +190,12 @@ impl Core {
                 self.merge(live, pen, task, along).await?;
                 return Ok(events);
             }
-            StreamResponse::StatusUpdate(mut update) if update.task_id == *live.task_id() => {
-                self.date(&mut update.status);
-                batch.status(update, said.take());
+            StreamResponse::StatusUpdate(update) if update.task_id == *live.task_id() => {
+                self.write_status(&mut batch, update, said.take(), json);
             }
             StreamResponse::ArtifactUpdate(update) if update.task_id == *live.task_id() => {
                 batch.artifact(update);
+                batch.as_written(json);
             }
             _ => {
                 let why = "something else came where a task had begun";
@@ -233,10 +247,19 @@ impl Core {
 }
 
 /// The first event of a stream, without which there is none.
-async fn first_of(events: &mut Feed) -> Result<StreamResponse, Error> {
+async fn first_of(events: &mut Feed) -> Result<(StreamResponse, Bytes), Error> {
     match events.next().await {
-        Some(Ok(event)) => event.payload().map_err(|error| Ending::BrokeProtocol.error().caused_by(error)),
+        Some(Ok(told)) => match told.payload {
+            Ok(payload) => Ok((payload, told.event.json)),
+            Err(error) => Err(Ending::BrokeProtocol.error().caused_by(error)),
+        },
         Some(Err(failed)) => Err(told(failed)),
         None => Err(Ending::BrokeProtocol.error()),
     }
+}
+
+/// Whether an event is `{"task":…}` and says nothing beside the task.
+fn is_only_task(json: &[u8]) -> bool {
+    let task = std::str::from_utf8(json).ok().and_then(only_task);
+    task.is_some_and(|task| serde_json::from_str::<&RawValue>(task).is_ok())
 }

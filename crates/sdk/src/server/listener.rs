@@ -1,6 +1,6 @@
 //! Accepting connections, within limits, until told to stop; then letting calls finish.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::ServerLimits;
 use super::service::Service;
+use crate::muffler::Muffler;
 use crate::runtime::Runtime;
 
 /// A site that listens.
@@ -193,12 +194,15 @@ impl Http {
     }
 }
 
-/// A connection that breaks is the other side's business.
+/// A connection that breaks is the other side's business. hyper wakes a connection whenever a piece of a body passes from
+/// one of its ends to the other, which is for nobody else to hear.
 fn ended<F>(connection: F) -> BoxFuture<'static, ()>
 where
     F: Future<Output = Result<(), hyper::Error>> + Send + 'static,
 {
-    Box::pin(connection.map(|ended| {
+    let (mut connection, mut muffler) = (Box::pin(connection), Muffler::default());
+    let served = poll_fn(move |context| muffler.poll(context, |context| connection.as_mut().poll(context)));
+    Box::pin(served.map(|ended| {
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended");
         }

@@ -109,15 +109,19 @@ impl Holds {
         if let Some(settled) = &riding.settles {
             riding.hold.settled(settled);
             self.forget(scope, id, &riding.hold);
-        } else if !riding.is_new {
+            return;
+        }
+        if !riding.is_new {
             let mut shard = self.shard(id).lock();
             let of_task = shard.get_mut(id).into_iter().flatten();
             of_task.filter(|held| held.scope == *scope).for_each(|held| held.recorded = true);
         }
+        riding.hold.began();
     }
 
     /// The batch has not been committed.
     pub(crate) fn refused(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
+        riding.hold.refused();
         if riding.is_new {
             self.forget(scope, id, &riding.hold);
         }

@@ -18,6 +18,9 @@ async fn hasty(url: &str) -> Result<Site, ClientError> {
         .stream_idle_timeout(limit)
         .stream_resumes(1)
         .retries(0)
+        // What has no end is to be found out soon, also by a build that is not optimized, on a machine that has more to do.
+        .max_event_bytes(1 << 20)
+        .max_response_bytes(1 << 20)
         .connect(url)
         .await?;
     let relay =

@@ -16,3 +16,4 @@ mod reconnect;
 mod restart;
 mod streams;
 mod v0_1;
+mod verbatim;

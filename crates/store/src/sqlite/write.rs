@@ -100,9 +100,10 @@ pub(super) fn ready(
 ) -> Result<(Body, Kept), StoreError> {
     let length = batch.len() as u64;
     if batch.is_whole_life() && Standing::of_nothing(id).check(&batch, limits).is_ok() {
+        let written = batch.written_task().map(|json| Fold::written(json, length));
         let mut task = nothing(id);
         fold_all(&mut task, batch.into_changes());
-        let fold = Fold::of(&task, length)?;
+        let fold = written.map_or_else(|| Fold::of(&task, length), Ok)?;
         let rank = Rank::of(&task.status, clock);
         let kept = KeptTask::from_json(id.clone(), rank.state, fold.json.clone());
         let body = Body::Life { context: task.context_id.clone(), rank, fold };
@@ -148,7 +149,12 @@ impl Fold {
     pub(super) fn of(task: &Task, number: u64) -> serde_json::Result<Self> {
         let mut json = Vec::with_capacity(1024);
         write_json(&mut json, task)?;
-        Ok(Self { number, sum: sum::of(&[&json]), json: json.into() })
+        Ok(Self::written(&json, number))
+    }
+
+    /// The same, of a task that is there as JSON.
+    fn written(json: &[u8], number: u64) -> Self {
+        Self { number, sum: sum::of(&[json]), json: json.into() }
     }
 }
 

@@ -138,6 +138,18 @@ impl Draft {
         self
     }
 
+    /// The last event came as this.
+    pub(crate) fn written(mut self, json: &str) -> Self {
+        self.batch.as_written(json.to_owned().into());
+        self
+    }
+
+    /// Something is said about the last status that did not come with it.
+    pub(crate) fn noted(mut self, key: &str, value: u32) -> Self {
+        self.batch.annotate(JsonObject::single(key, &value).unwrap());
+        self
+    }
+
     /// With an idempotency key, and the digest of a body that is all of one byte.
     pub(crate) fn key(mut self, key: &str, body: u8) -> Self {
         self.batch.admission = Some(admission(key, body));

@@ -238,6 +238,7 @@ impl TrustedAgent {
             groups: self.groups,
             agent: self.agent,
             agent_id: Some(self.id.to_string().into()),
+            ..Identity::default()
         };
         Caller { principal: Principal { realm: self.realm, id: self.name }, identity: Arc::new(identity) }
     }

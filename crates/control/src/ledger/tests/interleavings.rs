@@ -1,5 +1,6 @@
 //! The invariant, at every interleaving that a model checker finds: all of them where that ends, else thousands.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -184,6 +185,59 @@ fn nothing_passes_the_limit_of_a_day_while_it_begins() {
         assert_eq!(*let_in.lock().unwrap(), 1);
         let standing = account[0].standings(midnight)[0];
         assert_eq!((standing.charged, standing.held), (6, 0));
+    });
+}
+
+/// What is written down of calls: what each holds, and what it was charged.
+type Journal = Arc<Mutex<HashMap<u64, (u64, Option<u64>)>>>;
+
+/// Calls one after the other, each written down as begun once it is held, and as settled before that is booked.
+fn journaled(
+    account: Arc<Account>,
+    journal: Journal,
+    script: [(u64, u64, u64); 2],
+) -> Box<dyn FnOnce() + Send> {
+    let write = move |call: u64, held: u64, charged: Option<u64>| {
+        journal.lock().unwrap().insert(call, (held, charged));
+    };
+    Box::new(move || {
+        for (name, asked, charged) in script {
+            let Ok(call) = reserve([account.clone()], usd(asked), NOON) else { continue };
+            write(name, asked, None);
+            thread::yield_now();
+            write(name, asked, Some(charged));
+            call.settle(usd(charged), NOON);
+        }
+    })
+}
+
+#[test]
+fn a_crash_at_any_moment_leaves_a_journal_that_is_within_the_limit() {
+    explore(RandomScheduler::new(3_000), || {
+        let (account, journal) = (life(12), Journal::default());
+        let thread = |script| journaled(account.clone(), journal.clone(), script);
+        let crash = journal.clone();
+        let dies = move || {
+            let again = life(12);
+            let found: Vec<_> = crash.lock().unwrap().values().copied().collect();
+            let calls = found.iter().map(|(held, charged)| match charged {
+                Some(charged) => {
+                    Reservation::force([again.clone()], usd(0), NOON).settle(usd(*charged), NOON);
+                    None
+                }
+                None => Some(Reservation::force([again.clone()], usd(*held), NOON)),
+            });
+            let calls: Vec<_> = calls.collect();
+            let standing = again.standings(NOON)[0];
+            assert!(standing.held + standing.charged <= 12 && standing.debt == 0, "{found:?}");
+            drop(calls);
+        };
+        at_once(vec![
+            thread([(1, 5, 5), (2, 4, 3)]),
+            thread([(3, 6, 2), (4, 6, 6)]),
+            thread([(5, 3, 0), (6, 7, 4)]),
+            Box::new(dies),
+        ]);
     });
 }
 

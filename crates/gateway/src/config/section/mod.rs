@@ -1,9 +1,18 @@
-//! Sections of the configuration that have a file of their own.
+//! Sections of the configuration that have a file of their own; those of a kind of agent with what can be wrong with them.
 
 mod admin;
+mod card;
 mod cards;
+mod command;
 mod fleet;
+mod model;
 
 pub(crate) use admin::*;
+pub(crate) use card::*;
 pub(crate) use cards::*;
+pub(crate) use command::*;
 pub(crate) use fleet::*;
+pub(crate) use model::*;
+
+/// What is wrong in a section: the key, what, and what to do about it.
+pub(super) type Complaint = (&'static str, String);

@@ -38,7 +38,7 @@ pub(crate) fn read_event(json: &str, is_first: bool) -> Result<HeardEvent, Clien
     };
     let mut newer = Vec::with_capacity(json.len() + 64);
     write_json(&mut newer, &event).map_err(|error| unreadable(&error))?;
-    Ok(HeardEvent { json: Bytes::from(newer), is_last })
+    Ok(HeardEvent { json: Bytes::from(newer), payload: Some(event), is_last })
 }
 
 /// What a number means here, where it means something else in v1.0, or nothing.

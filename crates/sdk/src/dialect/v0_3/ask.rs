@@ -38,7 +38,7 @@ pub(crate) fn read_event(json: &str) -> Result<HeardEvent, ClientError> {
     let Heard { event, is_last } = Heard::read(json).map_err(|error| unreadable(&error))?;
     let mut newer = Vec::with_capacity(json.len() + 64);
     write_json(&mut newer, &event).map_err(|error| unreadable(&error))?;
-    Ok(HeardEvent { json: Bytes::from(newer), is_last })
+    Ok(HeardEvent { json: Bytes::from(newer), payload: Some(event), is_last })
 }
 
 /// What a status says of an operation, for peers whose body says no more than a sentence.

@@ -1,0 +1,277 @@
+//! The endpoint: asked once, tried again while it is busy, and heard piece by piece.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use chancery_sdk::egress::{Egress, Web, WebAnswer, WebError, WebEvents};
+use chancery_sdk::{Failure, Outcome};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::conversation::Said;
+use super::spending::Tokens;
+use crate::config::ModelSection;
+
+/// What stands in the last event.
+const DONE: &str = "[DONE]";
+/// How large one piece of an answer may be, and an answer that comes as a whole.
+const MOST: usize = 4 << 20;
+/// How much of an answer that is none is kept for the log.
+const EXCERPT: usize = 500;
+/// How long is waited before the first other try, if the endpoint does not say; then twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// How long is waited at most. An endpoint that wants more is not waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// An OpenAI-compatible chat endpoint.
+pub(super) struct Chat {
+    web: Web,
+    url: Uri,
+    headers: HeaderMap,
+    model: String,
+    max_retries: u32,
+}
+
+/// An answer that comes.
+pub(super) struct Answer {
+    /// None for one that came as a whole.
+    events: Option<WebEvents>,
+    /// What has come and was not taken.
+    pieces: VecDeque<Piece>,
+    /// Why it ends. The tokens are counted after that is said.
+    ended: Option<Ended>,
+}
+
+/// Something of an answer.
+pub(super) enum Piece {
+    Text(String),
+    Usage(Tokens),
+    End(Ended),
+}
+
+/// Why an answer is at its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// All was said.
+    Stopped,
+    /// There was no room for more.
+    Length,
+    /// The endpoint will not say it.
+    Filtered,
+}
+
+/// An answer, or a piece of one, as the endpoint writes it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Completion {
+    choices: Vec<Choice>,
+    usage: Option<Counted>,
+    error: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Choice {
+    delta: Option<Text>,
+    message: Option<Text>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Text {
+    content: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Counted {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+}
+
+/// An answer that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("the endpoint said: {0}")]
+struct Strange(String);
+
+// === impl Chat ===
+
+impl Chat {
+    pub(super) fn new(model: &ModelSection, key: Option<&str>) -> anyhow::Result<Self> {
+        let url = format!("{}/chat/completions", model.url.trim_end_matches('/'));
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            let mut value =
+                HeaderValue::try_from(format!("Bearer {key}")).context("the key cannot be sent")?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(Self {
+            // The operator said where it is.
+            web: Web::new(&Egress::unrestricted()),
+            url: url.parse().with_context(|| format!("`{url}` is no URL"))?,
+            headers,
+            model: model.model.clone(),
+            max_retries: model.max_retries,
+        })
+    }
+
+    /// Asks, and asks again while the endpoint is busy.
+    pub(super) async fn ask(&self, messages: &[Said], max_tokens: u64) -> Result<Answer, Failure> {
+        let body = json!({
+            "model": self.model,
+            "messages": messages,
+            "max_tokens": max_tokens,
+            "stream": true,
+            "stream_options": {"include_usage": true},
+        });
+        let body = Bytes::from(serde_json::to_vec(&body)?);
+        let mut wait = FIRST_WAIT;
+        for tries in 0.. {
+            let asked = self.web.post(self.url.clone(), self.headers.clone(), body.clone()).await;
+            let (after, failure) = match asked {
+                Ok(answer) if answer.status().is_success() => return Answer::read(answer).await,
+                Ok(answer) if is_passing(answer.status()) => (answer.retry_after(), busy(answer).await),
+                Ok(answer) => return Err(refused(answer).await),
+                Err(error @ WebError::Connect(_)) => (None, unreachable(error)),
+                Err(error) => return Err(broken(error)),
+            };
+            let pause = after.unwrap_or(wait);
+            if tries >= self.max_retries || pause > LONGEST_WAIT {
+                return Err(failure);
+            }
+            tracing::warn!(
+                model = self.model,
+                tries,
+                ?pause,
+                "model {} is busy, it is asked again",
+                self.model
+            );
+            tokio::time::sleep(pause).await;
+            wait = wait.saturating_mul(2);
+        }
+        Err(Failure::public("The model was not asked"))
+    }
+}
+
+/// Whether another try may go better.
+fn is_passing(status: StatusCode) -> bool {
+    let passing = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT];
+    passing.contains(&status) || status.is_server_error()
+}
+
+async fn busy(answer: WebAnswer) -> Failure {
+    let (status, after) = (answer.status(), answer.retry_after());
+    let when = after.map_or("later".to_owned(), |after| format!("in {} s", after.as_secs().max(1)));
+    let what =
+        if status == StatusCode::TOO_MANY_REQUESTS { "is asked too often" } else { "is not available" };
+    Failure::public(format!("The model {what} ({}); try again {when}", status.as_u16()))
+        .caused_by(said(answer).await)
+}
+
+async fn refused(answer: WebAnswer) -> Failure {
+    let status = answer.status().as_u16();
+    Failure::public(format!("The model does not take the request ({status})")).caused_by(said(answer).await)
+}
+
+async fn said(answer: WebAnswer) -> Strange {
+    let body = answer.whole(MOST).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&body[..body.len().min(4 * EXCERPT)]);
+    Strange(text.chars().filter(|letter| !letter.is_control()).take(EXCERPT).collect())
+}
+
+fn unreachable(error: WebError) -> Failure {
+    Failure::public("The model cannot be reached; try again later").caused_by(error)
+}
+
+fn broken(error: WebError) -> Failure {
+    Failure::public("The answer of the model broke off").caused_by(error)
+}
+
+// === impl Answer ===
+
+impl Answer {
+    async fn read(answer: WebAnswer) -> Result<Self, Failure> {
+        if answer.is_events() {
+            return Ok(Self { events: Some(answer.events(MOST)), pieces: VecDeque::new(), ended: None });
+        }
+        let body = answer.whole(MOST).await.map_err(broken)?;
+        let mut whole = Self { events: None, pieces: VecDeque::new(), ended: None };
+        whole.take(&body)?;
+        let ended = whole.ended.take().unwrap_or(Ended::Stopped);
+        whole.pieces.push_back(Piece::End(ended));
+        Ok(whole)
+    }
+
+    /// The next piece; the end is the last. May be dropped while it waits, and loses nothing.
+    pub(super) async fn next(&mut self) -> Result<Piece, Failure> {
+        loop {
+            if let Some(piece) = self.pieces.pop_front() {
+                return Ok(piece);
+            }
+            let next = match &mut self.events {
+                Some(events) => events.next().await.map_err(broken)?,
+                None => None,
+            };
+            match (next, &self.ended) {
+                (Some(data), _) if data == DONE => {
+                    return Ok(Piece::End(self.ended.take().unwrap_or(Ended::Stopped)));
+                }
+                (Some(data), _) => self.take(&data)?,
+                // Some endpoints just close.
+                (None, Some(_)) => return Ok(Piece::End(self.ended.take().unwrap_or(Ended::Stopped))),
+                (None, None) => return Err(Failure::public("The answer of the model broke off")),
+            }
+        }
+    }
+
+    /// Takes in what the endpoint wrote.
+    fn take(&mut self, json: &[u8]) -> Result<(), Failure> {
+        let strange =
+            |what: String| Failure::public("The answer of the model cannot be read").caused_by(Strange(what));
+        let Completion { choices, usage, error } =
+            serde_json::from_slice(json).map_err(|error| strange(error.to_string()))?;
+        if let Some(error) = error {
+            let what: String = error.to_string().chars().take(EXCERPT).collect();
+            return Err(Failure::public("The model failed").caused_by(Strange(what)));
+        }
+        for choice in choices.into_iter().take(1) {
+            let text = choice.delta.or(choice.message).and_then(|text| text.content);
+            self.pieces.extend(text.filter(|text| !text.is_empty()).map(Piece::Text));
+            self.ended = choice.finish_reason.as_deref().map(Ended::of).or(self.ended.take());
+        }
+        let tokens =
+            usage.map(|usage| Tokens { input: usage.prompt_tokens, output: usage.completion_tokens });
+        self.pieces.extend(tokens.map(Piece::Usage));
+        Ok(())
+    }
+}
+
+// === impl Ended ===
+
+impl Ended {
+    fn of(reason: &str) -> Self {
+        match reason {
+            "length" => Self::Length,
+            "content_filter" => Self::Filtered,
+            _ => Self::Stopped,
+        }
+    }
+
+    /// What that means for the task.
+    pub(super) fn outcome(self, said: bool, max_tokens: u64) -> Outcome {
+        match self {
+            Self::Filtered => Outcome::failed("The model will not answer this"),
+            Self::Length => {
+                Outcome::completed().saying(format!("The answer was cut off after {max_tokens} tokens"))
+            }
+            Self::Stopped if !said => Outcome::completed().saying("The model had nothing to say"),
+            Self::Stopped => Outcome::completed(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Agents that are models: the conversation goes to an OpenAI-compatible chat endpoint, and the answer is streamed as an
+//! artifact.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `chat` | the endpoint: asking, trying again, reading the answer piece by piece |
+//! | `conversation` | what the model is told of what was said before |
+//! | `spending` | what it costs: asked for before, reported from what the endpoint says |
+
+mod chat;
+mod conversation;
+mod spending;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chancery_protocol::AgentExtension;
+use chancery_sdk::{Agent, AgentSpec, Failure, JsonObject, Outcome, Turn};
+use chancery_store::Store;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::{RUNTIME_EXTENSION, described};
+use crate::config::{AgentSection, ModelSection};
+use chat::{Chat, Piece};
+use conversation::Conversation;
+use spending::{Prices, Spending};
+
+/// How much longer than its answer a turn may take.
+const SLACK: Duration = Duration::from_secs(30);
+/// How long more is waited for before what there is is passed on.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How much is passed on at once at most.
+const CHUNK: usize = 8 << 10;
+
+/// A model that answers.
+struct ModelAgent {
+    chat: Chat,
+    conversation: Conversation,
+    prices: Prices,
+    max_output_tokens: u64,
+    max_duration: Duration,
+}
+
+pub(super) fn build(section: &AgentSection, store: &Arc<Store>) -> anyhow::Result<AgentSpec> {
+    let name = section.name.as_str();
+    let model = section.model.as_ref().with_context(|| format!("agent `{name}` has no section `model`"))?;
+    let key = key(model).with_context(|| format!("agent `{name}` has no key"))?;
+    let agent = ModelAgent {
+        chat: Chat::new(model, key.as_deref()).with_context(|| format!("agent `{name}` cannot be asked"))?,
+        conversation: Conversation::new(name, model, store.clone()),
+        prices: Prices::new(section.price.as_ref(), model),
+        max_output_tokens: model.max_output_tokens,
+        max_duration: Duration::from_millis(model.max_duration_ms),
+    };
+    let timeout = agent.max_duration + SLACK;
+    let runtime = json!({"runtime": "model", "model": model.model});
+    Ok(described(section, agent)
+        .input_modes(["text/plain"])
+        .output_modes(["text/plain"])
+        .extension(AgentExtension::new(RUNTIME_EXTENSION).params(JsonObject::from_value(&runtime)?))
+        .turn_timeout(timeout))
+}
+
+/// The key of the endpoint, which never stands in the configuration itself.
+fn key(model: &ModelSection) -> anyhow::Result<Option<String>> {
+    if let Some(name) = &model.key_env {
+        let key = std::env::var(name).with_context(|| format!("the variable `{name}` is not set"))?;
+        return Ok(Some(key));
+    }
+    let Some(path) = &model.key_file else { return Ok(None) };
+    let key = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Some(key.trim().to_owned()))
+}
+
+impl Agent for ModelAgent {
+    async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
+        let limit = self.max_duration;
+        let late = || {
+            Failure::public(format!(
+                "The model took longer than the {} ms that it may take",
+                limit.as_millis()
+            ))
+        };
+        timeout(limit, self.answer(&turn)).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+impl ModelAgent {
+    async fn answer(&self, turn: &Turn) -> Result<Outcome, Failure> {
+        let messages = self.conversation.up_to(turn).await?;
+        let bytes = messages.iter().map(|message| message.content.len()).sum();
+        let mut spending = Spending::new(turn, self.prices, bytes, messages.len());
+        let most = spending.afford(self.max_output_tokens).map_err(|denied| {
+            let reason = denied.to_string();
+            Failure::public(format!("The budget does not allow the model to be asked: {reason}"))
+        })?;
+        let mut answer = self.chat.ask(&messages, most).await?;
+        let (mut artifact, mut held, mut said) = (turn.begin_artifact("answer"), String::new(), false);
+        let ended = loop {
+            // Many words at once cost little more than one.
+            let piece = match timeout(PAUSE, answer.next()).await {
+                Ok(piece) => Some(piece?),
+                Err(_) => None,
+            };
+            let is_pause = piece.is_none();
+            match piece {
+                Some(Piece::Text(text)) => {
+                    spending.heard();
+                    held.push_str(&text);
+                }
+                Some(Piece::Usage(tokens)) => spending.counted(tokens),
+                Some(Piece::End(ended)) => break ended,
+                None => {}
+            }
+            if !held.is_empty() && (is_pause || held.len() >= CHUNK) {
+                said = true;
+                artifact.append(std::mem::take(&mut held)).await?;
+            }
+        };
+        if !held.is_empty() {
+            said = true;
+            artifact.finish(held).await?;
+        }
+        spending.finish();
+        Ok(ended.outcome(said, most))
+    }
+}

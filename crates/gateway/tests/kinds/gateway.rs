@@ -1,0 +1,95 @@
+//! A gateway in a process of its own, with a folder of its own, whose log can be read.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use chancery_sdk::Client;
+use tempfile::TempDir;
+
+/// Killed when dropped.
+pub(crate) struct Gateway {
+    child: Child,
+    url: String,
+    folder: TempDir,
+}
+
+/// The binary that is tested.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
+
+impl Gateway {
+    /// With this configuration, on a free port.
+    pub(crate) fn start(config: &str) -> Self {
+        Self::start_with(config, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub(crate) fn start_with(config: &str, variables: &[(&str, &str)]) -> Self {
+        let folder = folder(config);
+        let variables: Vec<_> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (child, url) = serve(folder.path(), &variables);
+        Self { child, url, folder }
+    }
+
+    pub(crate) async fn client(&self, name: &str) -> Client {
+        let url = format!("{}/agents/{name}", self.url);
+        Client::builder().retries(0).connect(&url).await.expect("the agent is there")
+    }
+
+    /// All that it has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).expect("there is a log")
+    }
+
+    /// As a crash would have it.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What a gateway says that does not start.
+pub(crate) fn refusal(config: &str, arguments: &[&str]) -> String {
+    let folder = folder(config);
+    let mut command = Command::new(BINARY);
+    let ran = command.current_dir(folder.path()).env_clear().args(arguments).output().expect("it runs");
+    assert!(!ran.status.success(), "it has started");
+    String::from_utf8(ran.stderr).expect("it prints text")
+}
+
+fn folder(config: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("chancery.toml"), config).expect("it is written");
+    folder
+}
+
+fn serve(folder: &Path, variables: &[(String, String)]) -> (Child, String) {
+    let log = File::options().create(true).append(true).open(folder.join("log")).expect("a log");
+    let mut child = Command::new(BINARY)
+        .current_dir(folder)
+        .env_clear()
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .expect("the gateway starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("it says something");
+    let said = line.trim().strip_prefix("Chancery at ");
+    let url = said.unwrap_or_else(|| panic!("{:?}", std::fs::read_to_string(folder.join("log"))));
+    (child, url.to_owned())
+}
