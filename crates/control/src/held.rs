@@ -101,7 +101,7 @@ impl Held {
     pub(crate) fn new(plane: Arc<Plane>, leaving: Leaving, given: Given) -> Arc<Self> {
         let Leaving { open, principal, payer, token, now, is_local, watched } = leaving;
         let Given { slot, caps, reservation, root, tariff, estimate, skill, .. } = given;
-        let tariff = tariff.unwrap_or_else(|| plane.prices.tariff(&open.agent, skill.as_ref()));
+        let tariff = tariff.unwrap_or_else(|| plane.prices.load().tariff(&open.agent, skill.as_ref()));
         let estimate = estimate.unwrap_or(free());
         let grants = Grants { slot, watched, reservation };
         let held = Arc::new(Self {
@@ -290,7 +290,7 @@ impl Held {
             opened: self.opened,
             settled,
         });
-        let table = &self.plane.lineage.open;
+        let table = self.plane.lineage.load().open.clone();
         table.remove(&self.open);
         let following = match is_cut_short(settled) {
             true => table.cascade(&self.open),

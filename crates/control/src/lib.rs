@@ -50,6 +50,6 @@ pub use gate::{Continue, Gate, Note, Passage, Verdict};
 pub use held::POLICY_TIMEOUT;
 pub use permitted::{Executor, Permitted};
 pub use pipeline::Pipeline;
-pub use plane::{Booked, Governed, Hands, Mode, Plane, PlaneSettings, Stop};
+pub use plane::{Booked, Governed, Hands, Mode, Plane, PlaneSettings, Stop, Terms};
 pub use restore::RestoredCall;
 pub use time::Millis;

@@ -134,15 +134,17 @@ impl Pipeline {
             }),
         };
         let observes = plane.mode(lineage::GATE) == Mode::Observe;
-        let open = match plane.lineage.dispatch(&descent, departure) {
+        let lineage = plane.lineage.load();
+        let open = match lineage.dispatch(&descent, departure) {
             // The gate has written down what it would refuse.
             Err(_) if observes => {
-                Lineage { rules: unruled(), ..plane.lineage.clone() }.dispatch(&descent, departure)?
+                Lineage { rules: unruled(), ..Lineage::clone(&lineage) }.dispatch(&descent, departure)?
             }
             dispatched => dispatched?,
         };
         let expires = now + given.caps.duration.unwrap_or(LONGEST);
-        let token = plane.lineage.tokens.mint(&open, expires);
+        let token = lineage.tokens.mint(&open, expires);
+        drop(lineage);
         call.context.deadline = earliest(call.context.deadline, given.caps.duration);
         let seen = call.context.traceparent.as_deref().and_then(Traceparent::parse);
         let trace = seen.map_or_else(|| Traceparent::begun(hop), |seen| seen.continued(hop));
@@ -195,7 +197,7 @@ impl Pipeline {
         }
         let descent = passage.given.descent.as_ref()?;
         let peer = passage.given.route.as_ref()?.decision.peer.as_ref()?;
-        let rules = &self.plane.lineage.rules;
+        let rules = &self.plane.lineage.load().rules;
         rules.check(peer, descent.depth, descent.visited.count(peer)).err()
     }
 }

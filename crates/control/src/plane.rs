@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use chancery_protocol::{BoxFuture, Edge, Hold as _, HopId, Principal, Settled, TaskId};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
@@ -12,13 +13,14 @@ use parking_lot::Mutex;
 use crate::Millis;
 use crate::containment::Containment;
 use crate::gate::Gate;
+use crate::gates::UNATTRIBUTED;
 use crate::gates::{
     BudgetGate, ContainmentGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate,
 };
 use crate::held::Held;
 use crate::identity::IdentityResolver;
-use crate::ledger::{Cap, Caps, Ledger, Prices};
-use crate::lineage::Lineage;
+use crate::ledger::{Cap, Caps, Ledger, Limits, Prices, Scope, Unlimited};
+use crate::lineage::{Lineage, Rules};
 use crate::policy::{Policy, Slots};
 use crate::routing::Pool;
 
@@ -122,24 +124,41 @@ pub struct PlaneSettings {
     pub unattributed: Caps,
 }
 
-/// Everything that is decided with.
-pub struct Plane {
+/// What an operator may change while calls are open.
+pub struct Terms {
     /// Who may come in; everybody whom the bindings have let in, if none.
     pub resolver: Option<Arc<dyn IdentityResolver>>,
     /// What may be spent.
-    pub ledger: Ledger,
-    /// What calls cost.
-    pub prices: Prices,
+    pub limits: Limits,
+    /// What calls cost, if that is to change. What was learnt about it begins anew then.
+    pub prices: Option<Prices>,
     /// How far calls may lead to calls.
-    pub lineage: Lineage,
+    pub rules: Rules,
     /// Who may do what.
     pub policy: Policy,
+    /// The rest.
+    pub settings: PlaneSettings,
+}
+
+/// Everything that is decided with. What an operator sets is exchanged while calls are open, by
+/// [`amend`](Plane::amend); what is held, spent and open stays.
+pub struct Plane {
+    /// Who may come in; everybody whom the bindings have let in, if none.
+    pub resolver: ArcSwap<Option<Arc<dyn IdentityResolver>>>,
+    /// What may be spent.
+    pub ledger: Ledger,
+    /// What calls cost.
+    pub prices: ArcSwap<Prices>,
+    /// How far calls may lead to calls.
+    pub lineage: ArcSwap<Lineage>,
+    /// Who may do what.
+    pub policy: ArcSwap<Policy>,
     /// Which agents are cut off.
     pub containment: Containment,
     /// How many calls are open, by caller and skill.
     pub slots: Arc<Slots>,
     /// The rest.
-    pub settings: PlaneSettings,
+    pub settings: ArcSwap<PlaneSettings>,
     /// The world outside.
     pub hands: Arc<dyn Hands>,
     /// In the order in which a call passes them.
@@ -178,19 +197,38 @@ impl Plane {
         let held = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (slots, due, containment) = (Slots::new(), Mutex::default(), Containment::default());
         Self {
-            resolver,
+            resolver: ArcSwap::from_pointee(resolver),
             ledger,
-            prices,
-            lineage,
-            policy,
+            prices: ArcSwap::from_pointee(prices),
+            lineage: ArcSwap::from_pointee(lineage),
+            policy: ArcSwap::from_pointee(policy),
             containment,
             slots,
-            settings,
+            settings: ArcSwap::from_pointee(settings),
             hands,
             gates,
             held,
             due,
         }
+    }
+
+    /// Has other terms hold from now on. Calls that were let through keep what they were given.
+    pub fn amend(&self, terms: Terms) -> Result<(), Unlimited> {
+        let unattributed = terms.settings.unattributed;
+        self.ledger.amend(terms.limits, |scope| match scope {
+            Scope::Caller { id, .. } if id.starts_with(UNATTRIBUTED) => Some(unattributed),
+            _ => None,
+        })?;
+        self.resolver.store(Arc::new(terms.resolver));
+        self.policy.store(Arc::new(terms.policy));
+        self.settings.store(Arc::new(terms.settings));
+        let lineage = Lineage { rules: terms.rules, ..Lineage::clone(&self.lineage.load()) };
+        self.lineage.store(Arc::new(lineage));
+        if let Some(prices) = terms.prices {
+            self.prices.store(Arc::new(prices));
+        }
+        self.ledger.poll_queue(self.hands.now());
+        Ok(())
     }
 
     /// Adds a gate behind the others.
@@ -210,7 +248,7 @@ impl Plane {
     }
 
     pub(crate) fn mode(&self, gate: &str) -> Mode {
-        self.settings.modes.get(gate).copied().unwrap_or_default()
+        self.settings.load().modes.get(gate).copied().unwrap_or_default()
     }
 
     /// When something is due that nobody asks for: a call whose time is up, a call that has waited long enough.

@@ -40,7 +40,7 @@ impl Plane {
         let roots = self.roots(edges, now);
         let unsettled = edges.iter().filter(|edge| edge.settled.is_none());
         let accounts = |edge: &Edge| {
-            let call = self.ledger.hop(edge.hop, self.settings.call_cap);
+            let call = self.ledger.hop(edge.hop, self.settings.load().call_cap);
             let mut accounts = self.ledger.accounts_of(edge, now);
             accounts.extend(roots.get(&edge.root).cloned().into_iter().chain(call));
             accounts
@@ -65,7 +65,7 @@ impl Plane {
         for edge in edges {
             let account = match roots.entry(edge.root) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => match self.ledger.root(edge.root, self.settings.root_cap) {
+                Entry::Vacant(place) => match self.ledger.root(edge.root, self.settings.load().root_cap) {
                     Some(account) => place.insert(account),
                     None => continue,
                 },
@@ -85,10 +85,10 @@ impl Plane {
         root: Option<Arc<Account>>,
     ) -> Option<Arc<Held>> {
         edge.task.as_ref()?;
-        let open = self.lineage.open.find(edge.root, edge.hop)?;
+        let open = self.lineage.load().open.find(edge.root, edge.hop)?;
         let principal = Principal { realm: edge.realm.clone(), id: edge.caller.clone() };
         let skill = edge.skill.clone();
-        let tariff = self.prices.tariff(&edge.agent, skill.as_ref());
+        let tariff = self.prices.load().tariff(&edge.agent, skill.as_ref());
         // What was held is what it is good for, and what it costs if nobody says otherwise.
         let estimate = tariff.held_before(edge.reserved);
         let given = Given {

@@ -1,18 +1,18 @@
 //! The gateway: store, agents, control plane and server, put together from the configuration, top down.
 
-use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use chancery_control::routing::Pool;
-use chancery_sdk::Server;
+use chancery_sdk::{Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
 use crate::config::Config;
+use crate::fleet::{self, Addresses, Agents, Fleet, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, Signatory};
-use crate::kinds::{self, Built, Surroundings, TaskKeys};
+use crate::kinds::{Surroundings, TaskKeys};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -25,33 +25,37 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Opens the store, finds the agents, puts the gates in front of them and listens.
-    pub(crate) async fn start(config: Arc<Config>) -> anyhow::Result<Self> {
+    /// Opens the store, finds the agents, puts the gates in front of them and listens. What `load` reads is put in force when
+    /// the file changes, and on SIGHUP.
+    pub(crate) async fn start(load: Load, file: Option<PathBuf>) -> anyhow::Result<Self> {
+        let config = Arc::new(load()?);
         if config.agent.is_empty() {
             bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
         }
         let identities = Identities::open(&config)?;
         let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config)?);
-        let mut server = Server::builder().store(store.clone());
-        let (mut skills, pools) = (HashMap::new(), pools(&config)?);
+        let pools = pools(&config)?;
         let keys = Arc::new(TaskKeys::default());
-        let surroundings = Surroundings { pools: pools.clone(), keys: keys.clone(), store: store.clone() };
-        for agent in &config.agent {
-            let built = kinds::build(agent, &surroundings).await?;
-            skills.insert(agent.name.clone(), built.skills());
-            server = match built {
-                Built::Agent(spec) | Built::Absent(spec, _) => server.fleet_agent(*spec),
-                Built::Relay(relay) => server.fleet_relay(relay),
-            };
-        }
-        let name = public_name(&config);
-        let secret = identities.lineage_secret();
-        let resolver = identities.resolver();
-        let foundations =
-            Foundations { store: store.clone(), name, secret, resolver, skills, pools, adjusts: true };
+        let surroundings = Surroundings { pools, keys: keys.clone(), store: store.clone() };
+        let Agents { offers, governed, clients, absent } =
+            fleet::build(config.agent.clone(), surroundings).await?;
+        let foundations = Foundations {
+            store: store.clone(),
+            name: public_name(&config),
+            secret: identities.lineage_secret(),
+            resolver: identities.resolver(),
+            agents: governed,
+            adjusts: true,
+        };
         let governor = Governor::new(&config, foundations).await?;
+        let roster = Roster::of(&config.agent, &clients);
+        let fleet = Fleet::new(config.fleet.clone(), roster, governor.clone(), store.clone());
+        fleet.changed(std::iter::empty(), absent);
+        let mut server =
+            offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         server = identities.guard(server, keys.clone()).guard(governor.clone());
+        server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
         if let Some(signatory) = &signatory {
             server = server.sign_cards(signatory.clone());
         }
@@ -63,13 +67,21 @@ impl Gateway {
         }
         let listen = config.server.listen;
         let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
+        let service = server.service().clone();
         keys.serves(server.local_addr()?);
-        governor.serves(server.service().clone());
+        governor.serves(service.clone());
+        fleet.serves(service.clone());
         if let Some(signatory) = &signatory {
-            signatory.watch(server.service().clone());
+            signatory.watch(service.clone());
         }
-        look_after(&config, &governor, &surroundings.pools, &store, &server).await?;
+        tokio::spawn(fleet::watch_health(Arc::downgrade(&fleet)));
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
+        let reloader = Reloader::new(load, config.clone(), governor.clone(), fleet, keys);
+        let contained = ContainedFile::of(&config.store.data);
+        contained.put_in_force(&governor.plane().containment)?;
+        let desk = Desk { reloader: reloader.clone(), governor, store: store.clone(), service, contained };
+        admin::open(&config.admin, &config.store.data, desk).await?;
+        tokio::spawn(fleet::watch(reloader, file));
         Ok(Self { server, store, names })
     }
 
@@ -95,32 +107,6 @@ impl Gateway {
         self.server.run().await;
         self.store.close();
     }
-}
-
-/// Has the gateway looked after; agents that were contained stay so.
-async fn look_after(
-    config: &Arc<Config>,
-    governor: &Governor,
-    pools: &HashMap<String, Arc<Pool>>,
-    store: &Arc<Store>,
-    server: &Server,
-) -> anyhow::Result<()> {
-    let data = &config.store.data;
-    let contained = ContainedFile::of(data);
-    for (agent, reason) in contained.read()? {
-        tracing::warn!(agent, reason, "agent `{agent}` is still contained: {reason}");
-        governor.plane().containment.contain(&agent, &reason);
-    }
-    let desk = Desk {
-        config: config.clone(),
-        plane: governor.plane().clone(),
-        pools: pools.clone(),
-        store: store.clone(),
-        service: server.service().clone(),
-        metrics: governor.metrics().clone(),
-        contained,
-    };
-    admin::open(&config.admin, data, desk).await
 }
 
 /// Opens the store that the configuration names.

@@ -4,6 +4,7 @@ mod admin;
 mod cli;
 mod config;
 mod demo;
+mod fleet;
 mod gateway;
 mod govern;
 mod identity;

@@ -1,17 +1,16 @@
 //! The control plane of a configuration without a server: to say what it would decide, given what has been spent.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use chancery_control::ledger::{Account, Scope};
 use chancery_control::lineage::{Arrival, Departure};
-use chancery_control::{Explanation, Millis, Pipeline};
+use chancery_control::{Explanation, Governed, Millis, Pipeline};
 use chancery_protocol::{Call, Endpoint, HopId, Identity, Principal, Proof};
 use chancery_sdk::Guard;
 
-use crate::config::Config;
+use crate::config::{AgentKind, AgentSection, Config};
 use crate::gateway::public_name;
 use crate::govern::{Foundations, Governor, pools};
 use crate::{identity, kinds, records};
@@ -33,16 +32,18 @@ impl Endpoint for Nobody {}
 impl Rehearsal {
     pub(crate) async fn new(config: &Config) -> anyhow::Result<Self> {
         let (store, copy) = records::copy(config)?;
-        let mut skills = HashMap::new();
-        for agent in &config.agent {
-            skills.insert(agent.name.clone(), kinds::declared_skills(agent)?);
-        }
+        let pools = pools(config)?;
+        let governed = |agent: &AgentSection| {
+            let skills = kinds::declared_skills(agent)?.iter().map(|skill| skill.as_str().into()).collect();
+            let (pool, is_local) = (pools.get(&agent.name).cloned(), agent.kind != AgentKind::A2a);
+            anyhow::Ok(Arc::new(Governed { name: agent.name.as_str().into(), skills, pool, is_local }))
+        };
+        let agents = config.agent.iter().map(governed).collect::<anyhow::Result<_>>()?;
         // It seals nothing that leaves this process.
         let secret = vec![0; 32];
         let resolver = identity::allow_list(&config.identity.allow);
         let (store, name) = (Arc::new(store), public_name(config));
-        let foundations =
-            Foundations { store, name, secret, resolver, skills, pools: pools(config)?, adjusts: false };
+        let foundations = Foundations { store, name, secret, resolver, agents, adjusts: false };
         let governor = Governor::new(config, foundations).await?;
         for agent in &config.agent {
             governor.protect(&agent.name, Arc::new(Nobody));
@@ -87,7 +88,7 @@ impl Rehearsal {
 
     /// The token of the last of so many calls that lead to one another, by agents that nobody knows.
     fn chain(&self, call: &Call, depth: u16) -> anyhow::Result<String> {
-        let lineage = &self.governor.plane().lineage;
+        let lineage = self.governor.plane().lineage.load();
         let now = self.governor.plane().hands.now();
         let Principal { realm, id } = &call.context.principal;
         let mut token = None;

@@ -186,7 +186,7 @@ impl Routes for Ways {
     fn find(&self, head: &Parts) -> Option<Way> {
         match head.uri.path() {
             "/hidden/agents/a" | "/agents/hidden/" => Some(Way::Nowhere),
-            "/who" => Some(Way::answer(|mut visitor| async move {
+            "/who" => Some(Way::answer(|visitor| async move {
                 let caller = visitor.caller()?;
                 let said = visitor.body().await?;
                 let text = format!("{} said {} bytes", caller.principal.id, said.len());
@@ -196,6 +196,7 @@ impl Routes for Ways {
                 name: "a".into(),
                 below: below.to_owned(),
                 skill: Some("s".into()),
+                plain: true,
             }),
         }
     }
@@ -218,6 +219,8 @@ async fn routes_of_ones_own_come_before_the_paths_of_agents() {
     assert_eq!(client.fetch(Method::POST, "/who", "x".repeat(1001)).await.status, 413);
     let stranger = client.clone().with("authorization", "nonsense");
     assert_eq!(stranger.fetch(Method::GET, "/who", String::new()).await.status, 401);
+    let plain = site.rest().without("a2a-version").at("/short/a");
+    assert_eq!(answer(&plain.say("hello").await), "s", "no version needs to be said");
     for wire in WIRES {
         let client = site.client(wire);
         assert_eq!(answer(&client.clone().at("/short/a").say("hello").await), "s");

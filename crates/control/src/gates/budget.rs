@@ -9,6 +9,9 @@ use crate::ledger::{Account, Accounts, Admission, Cap, Metric, Scope, Standing, 
 use crate::lineage::Payer;
 use crate::policy::{self, Facts, Subject};
 
+/// What the accounts of agents are called whose calls nobody answers for but they themselves.
+pub(crate) const UNATTRIBUTED: &str = "unattributed/";
+
 /// The third gate.
 #[derive(Debug)]
 pub struct BudgetGate;
@@ -23,7 +26,7 @@ impl Gate for BudgetGate {
         passage.given.skill = skill(passage);
         let accounts = accounts(passage);
         let money = accounts.iter().any(|account| account.limits(Metric::MicroUsd));
-        let tariff = plane.prices.tariff(&passage.agent.name, passage.given.skill.as_ref());
+        let tariff = plane.prices.load().tariff(&passage.agent.name, passage.given.skill.as_ref());
         let estimate = match tariff.estimate(passage.call.context.ceiling_micro_usd, money) {
             Ok(estimate) => estimate,
             Err(denied) => return Verdict::Deny(denied),
@@ -95,9 +98,9 @@ fn accounts(passage: &mut Passage) -> Accounts {
     let now = passage.now;
     let caller = match &payer {
         Payer::Unattributed(agent) => {
-            let id = format!("unattributed/{agent}").into();
+            let id = format!("{UNATTRIBUTED}{agent}").into();
             let scope = Scope::Caller { realm: payee.realm.clone(), id };
-            plane.ledger.account_with(&scope, &plane.settings.unattributed, now)
+            plane.ledger.account_with(&scope, &plane.settings.load().unattributed, now)
         }
         Payer::Caller | Payer::Root(_) => {
             let scope = Scope::Caller { realm: payee.realm.clone(), id: payee.id.clone() };
@@ -107,10 +110,10 @@ fn accounts(passage: &mut Passage) -> Accounts {
     let ceiling = context.ceiling_micro_usd;
     let root: Option<Arc<Account>> = match &above {
         Some(above) => above.root.clone(),
-        None => plane.ledger.root(passage.hop, lowered(plane.settings.root_cap, ceiling)),
+        None => plane.ledger.root(passage.hop, lowered(plane.settings.load().root_cap, ceiling)),
     };
     let of_call = if above.is_some() { ceiling } else { None };
-    let call = plane.ledger.hop(passage.hop, lowered(plane.settings.call_cap, of_call));
+    let call = plane.ledger.hop(passage.hop, lowered(plane.settings.load().call_cap, of_call));
     passage.given.root.clone_from(&root);
     let shared = [Scope::Global, Scope::Realm(payee.realm), Scope::Agent(passage.agent.name.clone())];
     let shared = shared.iter().filter_map(|scope| plane.ledger.account(scope, now));

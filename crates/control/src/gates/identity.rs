@@ -31,7 +31,7 @@ impl Gate for IdentityGate {
         let plane = passage.plane.clone();
         let operation = passage.operation();
         let context = &passage.call.context;
-        if let Some(resolver) = &plane.resolver
+        if let Some(resolver) = &**plane.resolver.load()
             && let Err(denied) = resolver.resolve(&Access::of(context, operation))
         {
             return Verdict::Deny(denied);
@@ -41,7 +41,8 @@ impl Gate for IdentityGate {
             caller: &context.principal.id,
             groups: &context.identity.groups,
         };
-        let authorized = plane.policy.authorize(subject, &passage.agent.name, operation);
+        let policy = plane.policy.load();
+        let authorized = policy.authorize(subject, &passage.agent.name, operation);
         if let Some(denied) = authorized.denied {
             return Verdict::Deny(denied);
         }
@@ -69,7 +70,7 @@ impl IdentityGate {
             token: context.lineage.as_deref().or(carried.as_deref()),
             trace: trace.map(|seen| seen.trace),
         };
-        match passage.plane.lineage.attribute(&arrival, passage.now) {
+        match passage.plane.lineage.load().attribute(&arrival, passage.now) {
             Ok(descent) => {
                 passage.note("identity", || {
                     format!("on behalf of: {:?}, depth {}", descent.basis, descent.depth)

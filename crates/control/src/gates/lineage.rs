@@ -15,12 +15,12 @@ impl Gate for LineageGate {
         let plane = passage.plane.clone();
         let Some(descent) = passage.given.descent.clone() else { return Verdict::Admit };
         passage.note("lineage", || {
-            let rules = &plane.lineage.rules;
+            let rules = &plane.lineage.load().rules;
             format!(
                 "depth {} of at most {}, by way of {:?}",
                 descent.depth, rules.max_call_depth, descent.visited
             )
         });
-        plane.lineage.receive(&descent, &passage.agent.name).into()
+        plane.lineage.load().receive(&descent, &passage.agent.name).into()
     }
 }

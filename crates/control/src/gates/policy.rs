@@ -33,7 +33,8 @@ impl Gate for PolicyGate {
             media_types: &media_types,
             reserved: passage.given.estimate.map(|estimate| estimate.hold).unwrap_or_default(),
         };
-        let decision = plane.policy.decide(&facts);
+        let policy = plane.policy.load();
+        let decision = policy.decide(&facts);
         let key = SlotKey {
             realm: context.principal.realm.clone(),
             caller: context.principal.id.clone(),

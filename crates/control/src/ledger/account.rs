@@ -142,6 +142,24 @@ impl Account {
         true
     }
 
+    /// Whether what these limits are about has been counted here.
+    pub(super) fn can_hold(&self, caps: &Caps) -> bool {
+        caps.windows().all(|(window, cap)| {
+            let counted = |(cap, limited): (u64, &bool)| cap == NO_CAP || *limited;
+            self.frames.iter().any(|frame| frame.window == window)
+                && cap.by_metric().into_iter().zip(&self.limited).all(counted)
+        })
+    }
+
+    /// Has other limits hold, about what has been counted.
+    pub(super) fn amend(&self, caps: &Caps) {
+        let _amending = self.amending.lock();
+        for frame in &self.frames {
+            let cap = caps.windows().find(|(window, _)| *window == frame.window);
+            frame.amend(cap.map(|(_, cap)| cap).unwrap_or_default());
+        }
+    }
+
     /// Forgets what was charged, in all windows. What is held stays held. Says what was forgotten, for whoever wants
     /// it to outlive the process.
     pub fn reset(&self, now: Millis) -> Reset {

@@ -4,7 +4,8 @@
 //! when a period begins; what was spent within the window is the count now less the count at its start. So a charge costs
 //! the same however many windows there are and however much lies in them, and nothing has to be taken out again.
 
-use std::sync::atomic::Ordering::{Release, SeqCst};
+use std::sync::atomic::AtomicU64 as Plain;
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use jiff::ToSpan;
 use jiff::tz::Offset;
@@ -17,7 +18,8 @@ use crate::Millis;
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) window: Window,
-    caps: [u64; METRICS],
+    /// Changed by an operator alone, so that no decision hangs on when exactly: no part of what is model-checked.
+    caps: [Plain; METRICS],
     /// When the current period ends. Whoever moves it has the new period's start to write.
     until: AtomicU64,
     /// The count when a period began, at the period's number modulo their number.
@@ -96,7 +98,7 @@ impl Frame {
         let slots = if window.rolls_by().is_some() { SLOTS } else { 1 };
         Self {
             window,
-            caps: cap.by_metric(),
+            caps: cap.by_metric().map(Plain::new),
             until: AtomicU64::new(if window == Window::Life { u64::MAX } else { 0 }),
             starts: (0..slots).map(|_| Default::default()).collect(),
             extra: Default::default(),
@@ -107,7 +109,7 @@ impl Frame {
     /// Whether anything of this metric is limited here.
     #[inline]
     pub(super) fn limits(&self, metric: usize) -> bool {
-        self.caps[metric] != NO_CAP
+        self.caps[metric].load(Relaxed) != NO_CAP
     }
 
     /// The limit, with what was added to it for now.
@@ -115,9 +117,16 @@ impl Frame {
     pub(super) fn cap(&self, metric: usize, now: Millis) -> u64 {
         let extra = self.extra[metric].load(SeqCst);
         if extra == 0 || now.0 >= self.extra_until.load(SeqCst) {
-            return self.caps[metric];
+            return self.caps[metric].load(Relaxed);
         }
-        self.caps[metric].saturating_add(extra)
+        self.caps[metric].load(Relaxed).saturating_add(extra)
+    }
+
+    /// Has another limit hold.
+    pub(super) fn amend(&self, cap: Cap) {
+        for (kept, cap) in self.caps.iter().zip(cap.by_metric()) {
+            kept.store(cap, Relaxed);
+        }
     }
 
     /// Begins a new period if it is time. A clock that goes back begins none.

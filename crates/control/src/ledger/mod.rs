@@ -50,6 +50,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use chancery_protocol::{Amount, Edge, HopId, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
@@ -69,7 +70,7 @@ use queue::WaitQueue;
 /// All accounts, and the queue of those who wait for room in them.
 #[derive(Debug)]
 pub struct Ledger {
-    limits: Limits,
+    limits: ArcSwap<Limits>,
     accounts: RwLock<Register>,
     queue: Arc<WaitQueue>,
 }
@@ -83,6 +84,13 @@ struct Register {
     swept: Millis,
 }
 
+/// Something is to be limited that has not been counted.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "what {0} has spent within a window that is limited now was not counted while it was not; restart to limit it"
+)]
+pub struct Unlimited(pub Scope);
+
 /// How often it is looked for accounts that nobody needs, while there is no place.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
@@ -92,18 +100,36 @@ impl Ledger {
     /// An empty one, with these limits.
     pub fn new(limits: Limits) -> Self {
         let queue = Arc::new(WaitQueue::new(limits.overflow));
-        Self { limits, accounts: RwLock::default(), queue }
+        Self { limits: ArcSwap::from_pointee(limits), accounts: RwLock::default(), queue }
     }
 
     /// Its settings.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
+    pub fn limits(&self) -> Arc<Limits> {
+        self.limits.load_full()
+    }
+
+    /// Has other limits hold from now on; what is held and what was charged counts on. An account counts what it limits, so
+    /// what was not limited cannot be from one moment to the next: nothing is changed then.
+    /// `others` knows the limits of accounts that were opened by [`account_with`](Self::account_with).
+    pub fn amend(&self, limits: Limits, others: impl Fn(&Scope) -> Option<Caps>) -> Result<(), Unlimited> {
+        let register = self.accounts.write();
+        let kept = || register.accounts.values().chain(register.others.values());
+        let caps = |scope: &Scope| others(scope).or_else(|| limits.of(scope).copied()).unwrap_or_default();
+        if let Some(account) = kept().find(|account| !account.can_hold(&caps(account.scope()))) {
+            return Err(Unlimited(account.scope().clone()));
+        }
+        for account in kept() {
+            account.amend(&caps(account.scope()));
+        }
+        self.queue.amend(limits.overflow);
+        self.limits.store(Arc::new(limits));
+        Ok(())
     }
 
     /// The account of somebody or something; none if nothing is limited there.
     pub fn account(&self, scope: &Scope, now: Millis) -> Option<Arc<Account>> {
-        let caps = self.limits.of(scope)?;
-        self.account_with(scope, caps, now)
+        let limits = self.limits.load();
+        self.account_with(scope, limits.of(scope)?, now)
     }
 
     /// The same with limits that are known from elsewhere, such as those of a group. Limits are those with which the
@@ -213,7 +239,8 @@ impl Register {
         if let Some(account) = self.accounts.get(scope) {
             return account.clone();
         }
-        let most = ledger.limits.max_accounts;
+        let limits = ledger.limits.load();
+        let most = limits.max_accounts;
         if self.accounts.len() >= most && now.since(self.swept).as_millis() >= SWEEP_EVERY_MS.into() {
             self.swept = now;
             // Nobody else can get hold of one meanwhile: that needs the lock.
@@ -224,7 +251,7 @@ impl Register {
             return self.accounts.entry(scope.clone()).or_insert(account).clone();
         }
         let level = scope.level();
-        let caps = ledger.limits.of(&Scope::Others(level)).unwrap_or(caps);
+        let caps = limits.of(&Scope::Others(level)).unwrap_or(caps);
         let shared = || Arc::new(Account::new(Scope::Others(level), caps, ledger.queue.clone()));
         self.others.entry(level).or_insert_with(shared).clone()
     }

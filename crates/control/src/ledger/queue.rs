@@ -8,7 +8,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU64 as Millis64, AtomicUsize};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -28,8 +29,8 @@ pub(super) struct WaitQueue {
     line: Mutex<Line>,
     /// How many wait, to be read without the lock.
     waiting: AtomicU64,
-    max_depth: usize,
-    max_wait: Duration,
+    max_depth: AtomicUsize,
+    max_wait_ms: Millis64,
 }
 
 /// A place in the queue: resolves to the reservation, or to why there is none. Dropped, it leaves the queue.
@@ -67,11 +68,24 @@ enum Outcome {
 
 impl WaitQueue {
     pub(super) fn new(overflow: Overflow) -> Self {
+        let queue = Self {
+            line: Mutex::default(),
+            waiting: AtomicU64::new(0),
+            max_depth: AtomicUsize::new(0),
+            max_wait_ms: Millis64::new(0),
+        };
+        queue.amend(overflow);
+        queue
+    }
+
+    /// Has other bounds hold for whoever comes from now on.
+    pub(super) fn amend(&self, overflow: Overflow) {
         let (max_depth, max_wait) = match overflow {
             Overflow::Shed => (0, Duration::ZERO),
             Overflow::Queue { max_depth, max_wait } => (max_depth, max_wait),
         };
-        Self { line: Mutex::default(), waiting: AtomicU64::new(0), max_depth, max_wait }
+        self.max_depth.store(max_depth, Relaxed);
+        self.max_wait_ms.store(u64::try_from(max_wait.as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
 
     /// Asks for room: at once if nobody waits, else behind those who do.
@@ -87,13 +101,13 @@ impl WaitQueue {
             let asked = by_metric(amount);
             match hold(&accounts, asked, now) {
                 Ok(()) => return Ok(Admission::Reserved(Reservation::holding(accounts, asked))),
-                Err(short) if self.max_depth == 0 || short.frees == Frees::Never => {
+                Err(short) if self.max_depth.load(Relaxed) == 0 || short.frees == Frees::Never => {
                     return Err(Refusal::Short(short));
                 }
                 Err(_) => {}
             }
         }
-        let longest = now + self.max_wait;
+        let longest = now + Duration::from_millis(self.max_wait_ms.load(Relaxed));
         let waiter = Arc::new(Waiter {
             accounts,
             amount,
@@ -117,7 +131,7 @@ impl WaitQueue {
     ) -> Result<Ticket, Refusal> {
         let mut line = self.lock();
         let depth = line.depth();
-        if depth >= self.max_depth {
+        if depth >= self.max_depth.load(Relaxed) {
             drop(line);
             return Err(Refusal::QueueFull { short: waiter.shortfall(now), depth });
         }

@@ -2,14 +2,13 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
 
 use super::config::Source;
-use crate::config::Flag;
+use crate::config::{Flag, Folders};
 use crate::gateway::Gateway;
 
 /// Serve the agents of a configuration, with every call governed
@@ -49,8 +48,10 @@ impl Serve {
     }
 
     pub(super) async fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
-        let loaded = self.source.load(self.flags())?;
-        let gateway = Gateway::start(Arc::new(loaded.config)).await?;
+        let file = self.source.path().map(Path::to_owned);
+        let folders = Folders::default();
+        let load = move || Ok(self.source.load_again(self.flags(), &folders)?.config);
+        let gateway = Gateway::start(Box::new(load), file).await?;
         out.write_all(gateway.welcome().as_bytes())?;
         out.flush()?;
         gateway.run().await;

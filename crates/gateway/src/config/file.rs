@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::section::{
-    AdminSection, CardSection, CardsSection, CommandSection, MarkdownSection, ModelSection, PinnedKeys,
-    SignatureMode,
+    AdminSection, CardSection, CardsSection, CommandSection, FleetSection, MarkdownSection, ModelSection,
+    PinnedKeys, SignatureMode, Trust,
 };
 use super::units::Usd;
 
@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) routing: RoutingSection,
     /// Who may do what, by name. `default` is for everyone whom no other policy is for.
     pub(crate) policy: BTreeMap<String, PolicySection>,
+    /// The fleet as a whole.
+    pub(crate) fleet: FleetSection,
     /// The agents.
     pub(crate) agent: Vec<AgentSection>,
     /// Folders of files that describe agents.
@@ -354,6 +356,13 @@ pub(crate) struct AgentSection {
     /// What a call costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) price: Option<PriceSection>,
+    /// Whether anybody outside the fleet may see and call it. If not, only agents of this fleet can, with the token of the
+    /// call that they work on, and to everybody else it is not there.
+    #[serde(default = "default_exposed")]
+    pub(crate) exposed: bool,
+    /// How far what it says is believed.
+    #[serde(default)]
+    pub(crate) trust: Trust,
     /// Of an agent elsewhere: whether its card must be signed.
     #[serde(default)]
     pub(crate) signature: SignatureMode,
@@ -419,8 +428,25 @@ pub(crate) struct PriceSection {
     pub(crate) per_1k_tokens: Option<Usd>,
 }
 
+fn default_exposed() -> bool {
+    true
+}
+
 fn default_realm() -> String {
     "default".to_owned()
+}
+
+impl AgentKind {
+    /// Its name in a configuration.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::A2a => "a2a",
+            Self::Command => "command",
+            Self::Model => "model",
+            Self::Absent => "absent",
+        }
+    }
 }
 
 impl AgentSection {
@@ -433,6 +459,8 @@ impl AgentSection {
             members: Vec::new(),
             selector: None,
             price: None,
+            exposed: true,
+            trust: Trust::default(),
             signature: SignatureMode::default(),
             trusted_keys: PinnedKeys::default(),
             card: None,

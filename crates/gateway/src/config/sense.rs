@@ -12,6 +12,7 @@ use super::file::{AgentKind, AgentSection, Config};
 use super::problem::{Problem, nearest};
 use super::section::{CardSection, CommandSection, ModelSection, SignatureMode};
 use crate::demo;
+use crate::fleet::RESERVED;
 
 /// Everything that does not make sense.
 pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
@@ -75,6 +76,10 @@ impl Sense<'_> {
                 self.complain(&at("name"), what).hint = Some(
                     "use 1 to 63 lower-case letters, digits and dashes, not beginning with a dash".to_owned(),
                 );
+            }
+            if RESERVED.contains(&agent.name.as_str()) {
+                let what = format!("`{}` leads elsewhere here, and is no name for an agent", agent.name);
+                self.complain(&at("name"), what).hint = Some("choose another name".to_owned());
             }
             if !names.insert(&agent.name) {
                 self.complain(&at("name"), format!("there are two agents `{}`", agent.name));

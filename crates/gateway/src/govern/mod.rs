@@ -21,19 +21,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use chancery_control::identity::IdentityResolver;
 use chancery_control::ledger::{Ledger, Limits, Prices};
-use chancery_control::lineage::{Keyring, Lineage, Open, Tokens};
+use chancery_control::lineage::{Arrival, Basis, Keyring, Lineage, Open, Tokens};
 use chancery_control::rate::{Counted, Rates};
 use chancery_control::routing::{Peer, Pool};
-use chancery_control::{Executor, Governed, Pipeline, Plane};
-use chancery_protocol::{BoxFuture, Call, Caller, Denied, DynEndpoint, Error, Reply};
+use chancery_control::{Executor, Governed, Pipeline, Plane, Terms};
+use chancery_protocol::{BoxFuture, Call, Caller, Denied, DynEndpoint, Error, Proof, Reply};
 use chancery_sdk::{Guard, Rate, Restored, Service};
 use chancery_store::Store;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::{AgentKind, AgentSection, Config};
+use crate::config::{AgentSection, Config};
 use crate::metrics::{Meter, Metrics};
 pub(crate) use adjust::{Adjustments, Change, Per, Whose};
 use hands::{Helper, Worker};
@@ -43,9 +44,9 @@ use restore::Past;
 pub(crate) struct Governor {
     plane: Arc<Plane>,
     helper: Arc<Helper>,
-    agents: HashMap<Arc<str>, Arc<Governed>>,
+    agents: Mutex<HashMap<Arc<str>, Arc<Governed>>>,
     pipelines: Mutex<HashMap<Arc<str>, Arc<Pipeline>>>,
-    rates: Rates,
+    rates: ArcSwap<Rates>,
     metrics: Arc<Metrics>,
     past: Mutex<Past>,
 }
@@ -59,10 +60,8 @@ pub(crate) struct Foundations {
     pub(crate) secret: Vec<u8>,
     /// Who may come in, if not everybody who is known.
     pub(crate) resolver: Option<Arc<dyn IdentityResolver>>,
-    /// The skills of each agent, by its name.
-    pub(crate) skills: HashMap<String, Vec<String>>,
-    /// The pools, by the name of the agent.
-    pub(crate) pools: HashMap<String, Arc<Pool>>,
+    /// The agents.
+    pub(crate) agents: Vec<Arc<Governed>>,
     /// Whether budgets are adjusted for good, and while it runs; else only for this process, as they are wanted now.
     pub(crate) adjusts: bool,
 }
@@ -70,7 +69,7 @@ pub(crate) struct Foundations {
 impl Governor {
     /// Makes the control plane. What an earlier process had let through counts on.
     pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
-        let Foundations { store, name, secret, resolver, skills, pools, adjusts } = foundations;
+        let Foundations { store, name, secret, resolver, agents, adjusts } = foundations;
         let metrics = Metrics::new();
         let (helper, worker) = Helper::new(store.clone(), metrics.clone());
         let helper = Arc::new(helper);
@@ -99,18 +98,57 @@ impl Governor {
         if adjusts {
             adjustments.watch(config.store.data.clone(), changed, plane.clone())?;
         }
-        let agents = config.agent.iter().map(|agent| {
-            let name: Arc<str> = agent.name.as_str().into();
-            let skills =
-                skills.get(&agent.name).into_iter().flatten().map(|skill| skill.as_str().into()).collect();
-            let (pool, is_local) = (pools.get(&agent.name).cloned(), agent.kind != AgentKind::A2a);
-            (name.clone(), Arc::new(Governed { name, skills, pool, is_local }))
-        });
-        let agents = agents.collect();
+        let agents = agents.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
+        let agents = Mutex::new(agents);
         tokio::spawn(Worker::run(worker, plane.clone()));
-        let rates = settings::rates(&config.rate);
+        let rates = ArcSwap::from_pointee(settings::rates(&config.rate));
         let (pipelines, past) = (Mutex::default(), Mutex::new(past));
         Ok(Arc::new(Self { plane, helper, agents, pipelines, rates, metrics, past }))
+    }
+
+    /// The agents under its rule, in the order of names.
+    pub(crate) fn agents(&self) -> Vec<Arc<Governed>> {
+        let mut agents: Vec<_> = self.agents.lock().values().cloned().collect();
+        agents.sort_by(|one, other| one.name.cmp(&other.name));
+        agents
+    }
+
+    /// Takes agents under its rule that are about to be mounted. Gives back those whose names they have.
+    pub(crate) fn enlist(&self, agents: Vec<Arc<Governed>>) -> Vec<Arc<Governed>> {
+        let mut known = self.agents.lock();
+        agents.into_iter().filter_map(|agent| known.insert(agent.name.clone(), agent)).collect()
+    }
+
+    /// Forgets agents that are mounted no more. What they have begun is settled as ever.
+    pub(crate) fn dismiss(&self, names: &[&str]) {
+        let (mut agents, mut pipelines) = (self.agents.lock(), self.pipelines.lock());
+        for name in names {
+            agents.remove(*name);
+            pipelines.remove(*name);
+        }
+    }
+
+    /// Has another configuration hold for calls to come. What is held, spent and open stays.
+    pub(crate) fn amend(
+        &self,
+        before: &Config,
+        after: &Config,
+        resolver: Option<Arc<dyn IdentityResolver>>,
+    ) -> anyhow::Result<()> {
+        let prices = settings::prices(after);
+        let terms = Terms {
+            resolver,
+            limits: settings::limits(&after.budget),
+            prices: (prices != settings::prices(before)).then(|| Prices::new(prices)),
+            rules: settings::rules(&after.recursion),
+            policy: settings::policy(after),
+            settings: settings::plane(after),
+        };
+        self.plane.amend(terms)?;
+        if settings::is_other_rate(&before.rate, &after.rate) {
+            self.rates.store(Arc::new(settings::rates(&after.rate)));
+        }
+        Ok(())
     }
 
     /// Says who serves, once that is known.
@@ -134,7 +172,7 @@ impl Governor {
 
 impl Guard for Governor {
     fn protect(&self, agent: &str, endpoint: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint> {
-        let Some(governed) = self.agents.get(agent) else { return endpoint };
+        let Some(governed) = self.agents.lock().get(agent).cloned() else { return endpoint };
         let meter = Meter::new(self.metrics.clone(), governed.name.clone());
         let executor = match governed.is_local {
             true => Executor::Local(endpoint),
@@ -145,6 +183,19 @@ impl Guard for Governor {
         Arc::new(Front { pipeline, meter })
     }
 
+    /// Agents of this fleet, and whoever has the token of a call that is open here.
+    fn is_insider(&self, caller: &Caller, lineage: Option<&str>) -> bool {
+        let arrival = Arrival {
+            realm: &caller.principal.realm,
+            agent: caller.identity.agent.as_ref(),
+            anonymous: caller.identity.proof == Proof::Anonymous,
+            token: lineage,
+            trace: None,
+        };
+        let descent = self.plane.lineage.load().attribute(&arrival, self.plane.hands.now());
+        descent.is_ok_and(|descent| !matches!(descent.basis, Basis::Fresh | Basis::Foreign(_)))
+    }
+
     fn restored(&self, agent: &str) -> Vec<Restored> {
         self.past.lock().take(agent)
     }
@@ -152,8 +203,8 @@ impl Guard for Governor {
     fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied> {
         let now = self.plane.hands.now();
         let counted = match caller {
-            None => self.rates.source(source, now)?,
-            Some(caller) => self.rates.caller(&caller.principal, now)?,
+            None => self.rates.load().source(source, now)?,
+            Some(caller) => self.rates.load().caller(&caller.principal, now)?,
         };
         Ok(counted.map(|Counted { limit, remaining, reset }| Rate { limit, remaining, reset }))
     }

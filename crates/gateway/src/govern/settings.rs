@@ -84,6 +84,13 @@ pub(super) fn price(section: &PriceSection) -> Price {
     Price { per_call: micro_usd(section.per_call), per_1k_tokens: micro_usd(section.per_1k_tokens) }
 }
 
+/// Whether the one allows something else than the other.
+pub(super) fn is_other_rate(one: &RateSection, other: &RateSection) -> bool {
+    let limit = |rate: Option<ConfigRate>| rate.map(|rate| (rate.per_second, rate.burst));
+    let both = |section: &RateSection| (limit(section.caller), limit(section.source));
+    both(one) != both(other)
+}
+
 /// How far calls may lead to calls.
 pub(super) fn rules(recursion: &RecursionSection) -> Rules {
     Rules {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use chancery_control::routing::Pool;
 use chancery_sdk::{Client, Relay};
 
-use crate::config::AgentSection;
+use crate::config::{AgentSection, Trust};
 use crate::identity::CardTrust;
 
 /// How many streams from one agent are open at a time, and how many calls to it are under way.
@@ -33,5 +33,6 @@ pub(super) async fn build(section: &AgentSection, pool: Option<&Arc<Pool>>) -> a
         (Some(url), None) => Relay::of_absent(client(url)?, name).await,
         (None, None) => bail!("agent `{name}` has neither a URL nor members"),
     };
-    relayed.with_context(|| format!("agent `{name}` cannot be relayed to"))
+    let relay = relayed.with_context(|| format!("agent `{name}` cannot be relayed to"))?;
+    Ok(if section.trust == Trust::Untrusted { relay.untrusted() } else { relay })
 }

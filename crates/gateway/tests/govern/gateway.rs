@@ -1,5 +1,7 @@
 //! A gateway in a process of its own, with a folder of its own.
 
+#![allow(dead_code, reason = "several test binaries share it, and each uses a part")]
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -46,6 +48,23 @@ impl Gateway {
 
     pub(crate) fn agent(&self, name: &str) -> String {
         format!("{}/agents/{name}", self.url)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Writes another configuration, which the gateway is to notice.
+    pub(crate) fn configure(&self, config: &str) {
+        let (file, draft) = (self.folder.path().join("chancery.toml"), self.folder.path().join("draft"));
+        std::fs::write(&draft, config).expect("it is written");
+        std::fs::rename(draft, file).expect("it takes the place of the other");
+    }
+
+    /// Tells it to read its configuration again.
+    pub(crate) fn hang_up(&self) {
+        let told = Command::new("kill").args(["-HUP", &self.child.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
     }
 
     /// Its host and port.

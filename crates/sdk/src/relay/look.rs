@@ -9,10 +9,10 @@ use chancery_protocol::{
 };
 use chancery_store::{Batch, Scope};
 
+use super::Core;
 use super::keep::Along;
 use super::line::Live;
 use super::told::{Ending, told};
-use super::{Core, options_for};
 use crate::client::{ClientError, Options};
 use crate::tasks::{Unstoppable, from_store, view};
 
@@ -32,7 +32,7 @@ impl Core {
             return Ok(view(known, history_length));
         }
         drop(known);
-        let (core, id, options) = (self.clone(), id.clone(), options_for(call.context));
+        let (core, id, options) = (self.clone(), id.clone(), self.options_for(call.context));
         let looked = Unstoppable::new(async move { core.catch_up(&scope, &id, options).await }).await?;
         Ok(view(looked, history_length))
     }
@@ -93,7 +93,7 @@ impl Core {
         let state = snapshot.task.state();
         drop(snapshot);
         if !state.is_terminal() {
-            self.see_to(live, state, options_for(call.context));
+            self.see_to(live, state, self.options_for(call.context));
         }
         Ok(events)
     }
@@ -114,7 +114,7 @@ impl Core {
             state if state.is_terminal() => return Err(not_cancelable(&id, state)),
             _ => drop(known),
         }
-        let options = options_for(call.context);
+        let options = self.options_for(call.context);
         let live = self.tasks.live.enter(&scope, &id);
         let asked = self.ask_about(&live, Request::CancelTask(call.request), options.clone()).await;
         let task = match asked {

@@ -75,6 +75,8 @@ pub struct Relay {
     pub(crate) push_notifications: bool,
     blocking_timeout: Duration,
     patience: Duration,
+    /// Whether it is told on whose behalf calls are made.
+    tells_descent: bool,
 }
 
 /// Relays the calls to one agent elsewhere. Implements [`Endpoint`], so it can be mounted, nested and called like any
@@ -92,6 +94,7 @@ struct Core {
     carriers: Carriers,
     blocking_timeout: Duration,
     patience: Duration,
+    tells_descent: bool,
     stop: CancellationToken,
 }
 
@@ -99,6 +102,9 @@ struct Core {
 /// otherwise. What finds no place for a stream is looked at now and then instead.
 const STREAMS: usize = 4096;
 const CALLS: usize = 1024;
+
+/// How long an agent that may not be there is waited for when its relay is made.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 // === impl Relay ===
 
@@ -125,7 +131,11 @@ impl Relay {
     /// is an error, as ever.
     pub async fn of_absent(client: Client, name: impl Into<String>) -> Result<Self, ClientError> {
         let name = name.into();
-        match client.card().await {
+        let Ok(card) = tokio::time::timeout(FIRST_LOOK, client.card()).await else {
+            tracing::warn!(agent = name, "the agent behind a relay does not answer; it is asked again");
+            return Ok(Self { card_error: Some("unreachable".to_owned()), ..Self::with(client, name, None) });
+        };
+        match card {
             Ok(card) => Ok(Self::with(client, name, Some(card))),
             Err(error) if error.is_retryable() => {
                 tracing::warn!(agent = name, %error, "the agent behind a relay is not there yet");
@@ -150,12 +160,18 @@ impl Relay {
             push_notifications: true,
             blocking_timeout: Duration::from_secs(10 * 60),
             patience: Duration::from_secs(10 * 60),
+            tells_descent: true,
         }
     }
 
     /// The agent's own card, as it was when the relay was made; none if it could not be had.
     pub fn card(&self) -> Option<&AgentCard> {
         self.card.as_deref()
+    }
+
+    /// The client of the agent whose card is shown.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Serves several agents that do the same as one, each by its client and a name for it. A new task is given to the one
@@ -242,6 +258,14 @@ impl Relay {
         self
     }
 
+    /// Tells the agent nothing of those who call it: neither on whose behalf a call is made nor which trace it belongs to.
+    /// What proves who somebody is it is never told. For agents that nobody trusts.
+    #[must_use]
+    pub fn untrusted(mut self) -> Self {
+        self.tells_descent = false;
+        self
+    }
+
     /// Begins to relay, on a journal, with somebody who posts events to whoever registers for them. A
     /// [`Server`](crate::Server) does this for the relays that are mounted.
     pub fn start(&self, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> RelayEndpoint {
@@ -271,6 +295,7 @@ impl Relay {
             carriers: Carriers::default(),
             blocking_timeout: self.blocking_timeout,
             patience: self.patience,
+            tells_descent: self.tells_descent,
             stop,
         };
         RelayEndpoint { core: Arc::new(core), stop: guard }
@@ -417,17 +442,19 @@ impl Core {
     fn scope(&self, context: &CallContext) -> Scope {
         self.tasks.scope(&context.principal)
     }
-}
 
-/// What goes along with the calls that are made for a caller: its trace and extensions, and what it was let through
-/// with; nothing that proves who it is.
-fn options_for(mut context: CallContext) -> Options {
-    context.lineage = context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
-    let mut options = Options::of(context);
-    options.terms.last_event = None;
-    options.terms.idempotency_key = None;
-    options.keyless = true;
-    options
+    /// What goes along with the calls that are made for a caller: its trace and extensions, and what it was let through
+    /// with, if the agent may know; nothing that proves who it is.
+    fn options_for(&self, mut context: CallContext) -> Options {
+        let hold = context.hold.as_ref().filter(|_| self.tells_descent);
+        context.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
+        context.traceparent = context.traceparent.filter(|_| self.tells_descent);
+        let mut options = Options::of(context);
+        options.terms.last_event = None;
+        options.terms.idempotency_key = None;
+        options.keyless = true;
+        options
+    }
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use chancery_protocol::{
 use chancery_store::{Batch, Registration, Scope};
 use sha2::{Digest, Sha256};
 
+use super::Core;
 use super::keep::{About, Along, Beginning, Kept, goes_on};
 use super::line::{Live, Pen};
 use super::peers::Peer;
 use super::told::{Ending, told};
-use super::{Core, options_for};
 use crate::client::{Options, Sent};
 use crate::tasks::{admission, check_context, from_store, task_is_over, view};
 
@@ -142,7 +142,7 @@ impl Core {
         let chosen = context.peer.clone();
         let key = context.idempotency_key.as_ref().map(|key| key_there(&scope, key));
         let hold = context.hold.clone();
-        let mut options = options_for(context);
+        let mut options = self.options_for(context);
         options.terms.idempotency_key = key;
         peer.tell_only_who_chose_it(chosen.as_deref(), &mut options);
         let beginning = Beginning { peer, push, admission, hold };

@@ -25,13 +25,12 @@ impl Core {
                 .await
                 .map_err(from_store)?;
             let Some(newest) = found.last().cloned() else { return Ok(ended) };
-            let orphans: Vec<_> =
-                found.iter().filter(|task| self.tasks.live.find(&task.scope, &task.task).is_none()).collect();
-            let outcomes: Vec<bool> = stream::iter(orphans.into_iter().map(|orphan| self.end_orphan(orphan)))
-                .buffer_unordered(STEP)
-                .try_collect()
-                .await
-                .map_err(from_store)?;
+            // Collected, so that whoever waits for this may do so on any thread.
+            let is_orphan = |task: &&Unfinished| self.tasks.live.find(&task.scope, &task.task).is_none();
+            let ending: Vec<_> =
+                found.iter().filter(is_orphan).map(|orphan| self.end_orphan(orphan)).collect();
+            let outcomes: Vec<bool> =
+                stream::iter(ending).buffer_unordered(STEP).try_collect().await.map_err(from_store)?;
             ended += outcomes.into_iter().filter(|ended| *ended).count();
             last = Some(newest);
         }

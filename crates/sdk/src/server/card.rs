@@ -51,6 +51,8 @@ pub(crate) struct Cards {
     union: Option<CardDocument>,
     /// The URIs of the extensions that the card names.
     pub(crate) extensions: Vec<String>,
+    /// What they are written from.
+    pub(super) card: Arc<AgentCard>,
 }
 
 /// A card, ready to be served.
@@ -220,21 +222,20 @@ impl Cards {
         versions: &Versions,
         signer: Option<&Arc<dyn CardSigner>>,
     ) -> Result<Self, Error> {
-        let mut signed = card.clone();
+        let mut card = card.clone();
         if let Some(signer) = signer {
-            signer.sign(&mut signed)?;
+            signer.sign(&mut card)?;
         }
-        let card = &signed;
-        let pure = CardDocument::new(serde_json::to_vec(card).map_err(Error::internal)?)?;
+        let pure = CardDocument::new(serde_json::to_vec(&card).map_err(Error::internal)?)?;
         let mut union = None;
         let is_v0_1 = versions.serves(Version::V0_1);
         if versions.serves(Version::V0_3) || is_v0_1 {
             let mut body = Vec::new();
-            v0_3::card::write_union(&mut body, card, is_v0_1)?;
+            v0_3::card::write_union(&mut body, &card, is_v0_1)?;
             union = Some(CardDocument::new(body)?);
         }
         let extensions = card.capabilities.extensions.iter().map(|known| known.uri.clone()).collect();
-        Ok(Self { pure, union, extensions })
+        Ok(Self { pure, union, extensions, card: Arc::new(card) })
     }
 
     /// Answers GET and HEAD. Who does not say that it speaks v1.0 may be somebody who does not know it.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_protocol::{Error, ErrorCode, Operation, Request, Version};
+use chancery_protocol::{CallContext, Error, ErrorCode, Operation, Request, Version};
 use http::Response;
 use http::request::Parts;
 use tokio::net::TcpListener;
@@ -189,7 +189,7 @@ impl Site {
             _ => (Dialect::V1_0, grpc::decode(operation, &body)?),
         };
         drop(body);
-        let mount = self.grpc_mount(&mut request)?;
+        let mount = self.grpc_mount(head, &mut request, &context)?;
         context.agent = mount.name.clone();
         let extensions = context.extensions.clone();
         let reply = self.call(&mount, dialect, request, context, None).await;
@@ -218,16 +218,40 @@ impl Site {
         })
     }
 
-    /// The agent that a tenant names; without one, the one at the root, or the only one.
-    fn grpc_mount(&self, request: &mut Request) -> Result<Arc<Mount>, Error> {
+    /// The agent that a tenant names; without one, the one that the authority names, the one at the root, or the only one.
+    fn grpc_mount(
+        &self,
+        head: &Parts,
+        request: &mut Request,
+        context: &CallContext,
+    ) -> Result<Arc<Mount>, Error> {
         let (tenant, table) = (request.tenant_mut(), self.table.load());
-        let found = table.named(tenant).or_else(|| table.at_root()).or_else(|| table.only());
+        let by_host = || self.named_by_authority(head).and_then(|name| table.named(name));
+        let named = match tenant.is_empty() {
+            true => by_host(),
+            false => table.named(tenant),
+        };
+        let named = named.filter(|mount| !mount.internal || self.is_inside(context));
+        let only = || table.only().filter(|mount| !mount.internal || self.is_inside(context));
+        let found = named.or_else(|| table.at_root()).or_else(only);
         found.cloned().ok_or_else(|| match tenant.is_empty() {
             true => {
                 Error::invalid_field("tenant", "is required: it names the agent, of which there are several")
             }
             false => Error::invalid_field("tenant", "is not known here"),
         })
+    }
+
+    /// The agent that is called by a host name of its own below that of the server: v0.3 has no tenant to name it by.
+    fn named_by_authority<'a>(&self, head: &'a Parts) -> Option<&'a str> {
+        let (own, _) = self.mounter.grpc.as_deref()?.rsplit_once(':')?;
+        let authority = match head.uri.host() {
+            Some(host) => host,
+            None => head.headers.get(http::header::HOST)?.to_str().ok()?,
+        };
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let (name, parent) = host.split_once('.')?;
+        parent.eq_ignore_ascii_case(own).then_some(name)
     }
 
     fn reflect<B>(&self, body: B) -> Result<Response<Body>, Error>

@@ -20,6 +20,13 @@ pub trait Guard: Send + Sync + 'static {
     /// Something that answers in the place of an agent, and has what it lets through answered by the agent itself.
     fn protect(&self, agent: &str, endpoint: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint>;
 
+    /// Whether somebody belongs to those for whom internal agents are there, given the proof of descent that came with the
+    /// request, if one did. Nobody does unless the guard knows better.
+    fn is_insider(&self, caller: &Caller, lineage: Option<&str>) -> bool {
+        let _ = (caller, lineage);
+        false
+    }
+
     /// What calls of an earlier process hold for tasks of an agent that it left unfinished.
     fn restored(&self, agent: &str) -> Vec<Restored>;
 

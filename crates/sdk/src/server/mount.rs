@@ -21,6 +21,8 @@ use crate::runtime::Runtime;
 pub(crate) struct Mount {
     pub(crate) path: String,
     pub(crate) name: Arc<str>,
+    /// Whether it is for insiders alone.
+    pub(crate) internal: bool,
     pub(crate) tenant_is_realm: bool,
     pub(crate) served: Served,
     /// What stands in front of it.

@@ -49,16 +49,9 @@ impl Mounter {
         alone: bool,
         earlier: Option<&Served>,
     ) -> Result<Arc<Mount>, Error> {
-        let Offer { path, what } = offer;
+        let Offer { path, what, internal } = offer;
         let tenant = if path.is_empty() || alone { "" } else { what.name() };
-        let grpc = |place: &String| GrpcInterface { place: place.clone(), tenant: tenant.to_owned() };
-        let place = Place {
-            url: format!("{}{path}", self.url),
-            jsonrpc_path: self.jsonrpc_path.clone(),
-            versions: self.versions.clone(),
-            grpc: self.grpc.as_ref().map(grpc),
-            security: self.security.clone(),
-        };
+        let place = self.place(path, tenant);
         let card = Arc::new(what.card(&place));
         let shown = Shown::new(AgentCard::clone(&card), &self.versions, self.card_signer.clone())?;
         let (store, notifier) = (self.store.clone(), self.notifier(what));
@@ -78,12 +71,25 @@ impl Mounter {
         Ok(Arc::new(Mount {
             path: path.clone(),
             name: what.name().clone(),
+            internal: *internal,
             tenant_is_realm: self.tenant_is_realm,
             shown,
             served,
             guarded,
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
         }))
+    }
+
+    /// A path here, as cards name it.
+    pub(super) fn place(&self, path: &str, tenant: &str) -> Place {
+        let grpc = |place: &String| GrpcInterface { place: place.clone(), tenant: tenant.to_owned() };
+        Place {
+            url: format!("{}{path}", self.url),
+            jsonrpc_path: self.jsonrpc_path.clone(),
+            versions: self.versions.clone(),
+            grpc: self.grpc.as_ref().map(grpc),
+            security: self.security.clone(),
+        }
     }
 
     fn notifier(&self, what: &Offered) -> Option<Arc<dyn Notifier>> {

@@ -22,6 +22,7 @@ use crate::spec::{AgentSpec, name_problem};
 pub struct Offer {
     pub(super) path: String,
     pub(super) what: Offered,
+    pub(super) internal: bool,
 }
 
 /// What is put at a path.
@@ -44,6 +45,13 @@ impl Offer {
     #[must_use]
     pub fn at(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
+        self
+    }
+
+    /// For those alone whom the server's [`Guard`](super::Guard) takes for insiders. To everybody else it is not there.
+    #[must_use]
+    pub fn internal(mut self) -> Self {
+        self.internal = true;
         self
     }
 
@@ -89,7 +97,7 @@ impl From<Relay> for Offer {
 
 impl From<Offered> for Offer {
     fn from(what: Offered) -> Self {
-        Self { path: format!("/agents/{}", what.name()), what }
+        Self { path: format!("/agents/{}", what.name()), what, internal: false }
     }
 }
 

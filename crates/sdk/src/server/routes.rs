@@ -6,13 +6,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_protocol::{BoxFuture, Caller, Error};
+use chancery_protocol::{AgentCard, BoxFuture, Caller, Error};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use parking_lot::Mutex;
 
 use super::body::{self, Body, Unread};
+use super::card::Cards;
 use super::site::Site;
 use crate::binding::head;
 
@@ -54,6 +56,8 @@ pub enum Way {
         below: String,
         /// The skill that the path stands for, if it stands for one.
         skill: Option<Arc<str>>,
+        /// Whether the path is for callers who know nothing of A2A, and need not say which version they speak.
+        plain: bool,
     },
     /// To an answer of one's own.
     Own(Answer),
@@ -68,7 +72,7 @@ type Answer = Box<dyn FnOnce(Visitor) -> BoxFuture<'static, Result<Response<Body
 pub struct Visitor {
     site: Arc<Site>,
     head: Parts,
-    body: Option<UnsyncBoxBody<Bytes, ()>>,
+    body: Mutex<Option<UnsyncBoxBody<Bytes, ()>>>,
 }
 
 /// Why there is no answer. Written as HTTP+JSON writes errors.
@@ -109,7 +113,7 @@ impl Visitor {
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
-        Self { site, head, body: Some(body.map_err(drop).boxed_unsync()) }
+        Self { site, head, body: Mutex::new(Some(body.map_err(drop).boxed_unsync())) }
     }
 
     /// The head of the request.
@@ -127,9 +131,22 @@ impl Visitor {
         Ok(self.site.authenticate(&self.head)?)
     }
 
+    /// A card that is for this visitor alone, as the cards of agents are served: see [`Service::complete_card`].
+    pub fn show_card(&self, path: &str, tenant: &str, mut card: AgentCard) -> Result<Response<Body>, Error> {
+        let mounter = &self.site.mounter;
+        mounter.place(path, tenant).put_to(&mut card);
+        let mut response =
+            Cards::new(&card, &mounter.versions, mounter.card_signer.as_ref())?.respond(&self.head);
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        headers.insert(header::VARY, HeaderValue::from_static("A2A-Version, Authorization"));
+        Ok(response)
+    }
+
     /// The body, within the limits of the server. It can be read once; what is read again is empty.
-    pub async fn body(&mut self) -> Result<Bytes, Refused> {
-        let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
+    pub async fn body(&self) -> Result<Bytes, Refused> {
+        let body = self.body.lock().take();
+        let Some(body) = body else { return Ok(Bytes::new()) };
         Ok(body::read(body, &self.site.limits).await?)
     }
 }

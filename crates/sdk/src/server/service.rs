@@ -1,6 +1,6 @@
 //! A whole site as something to be called: by servers, and by whoever looks after its tasks from outside.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_protocol::{BoxFuture, DynEndpoint, Error, Principal, TaskId};
+use chancery_protocol::{AgentCard, BoxFuture, DynEndpoint, Error, Principal, TaskId};
 use http::Response;
 
 use super::body::Body;
@@ -65,17 +65,7 @@ impl Service {
         let site = &self.site;
         let _changing = site.changing.lock().await;
         let before = site.table.load_full();
-        let stays = |mount: &&Arc<Mount>| {
-            !remove.contains(&&*mount.name) && put.iter().all(|offer| offer.name() != &*mount.name)
-        };
-        let mut mounts: Vec<_> = before.mounts().filter(stays).cloned().collect();
-        let mut problems: Vec<_> =
-            put.iter().flat_map(|offer| offer.problems(site.mounter.extends)).collect();
-        let staying = mounts.iter().map(|mount| (mount.path.as_str(), &*mount.name));
-        problems.extend(clashes(staying.chain(put.iter().map(|offer| (offer.path(), offer.name())))));
-        if !problems.is_empty() {
-            return Err(BuildError { problems }.into());
-        }
+        let mut mounts = self.staying(&before, &put, remove)?;
         for offer in &put {
             mounts.push(self.succeed(&before, offer).await?);
         }
@@ -86,6 +76,18 @@ impl Service {
             tokio::spawn(forget(Arc::downgrade(site), mount));
         }
         Ok(())
+    }
+
+    /// What is not touched by a change, if the change can be made.
+    fn staying(&self, before: &Table, put: &[Offer], remove: &[&str]) -> Result<Vec<Arc<Mount>>, BuildError> {
+        let touched: HashSet<_> = put.iter().map(Offer::name).chain(remove.iter().copied()).collect();
+        let mounts: Vec<_> =
+            before.mounts().filter(|mount| !touched.contains(&*mount.name)).cloned().collect();
+        let extends = self.site.mounter.extends;
+        let mut problems: Vec<_> = put.iter().flat_map(|offer| offer.problems(extends)).collect();
+        let staying = mounts.iter().map(|mount| (mount.path.as_str(), &*mount.name));
+        problems.extend(clashes(staying.chain(put.iter().map(|offer| (offer.path(), offer.name())))));
+        if problems.is_empty() { Ok(mounts) } else { Err(BuildError { problems }) }
     }
 
     /// Mounts an offer in the place of what had its name.
@@ -148,6 +150,22 @@ impl Service {
     /// Whoever answers the calls to an agent, behind whatever stands in front of it.
     pub fn endpoint(&self, agent: &str) -> Option<Arc<dyn DynEndpoint>> {
         self.site.table.load().named(agent).map(|mount| mount.endpoint())
+    }
+
+    /// The card of an agent, as it is shown now.
+    pub fn card(&self, agent: &str) -> Option<Arc<AgentCard>> {
+        self.site.table.load().named(agent).map(|mount| mount.shown.now().card.clone())
+    }
+
+    /// Writes into a card how whatever is at a path can be called there, and how callers prove who they are. Over gRPC,
+    /// which has no paths, a tenant names it.
+    pub fn complete_card(&self, path: &str, tenant: &str, card: &mut AgentCard) {
+        self.site.mounter.place(path, tenant).put_to(card);
+    }
+
+    /// The URL that its cards name.
+    pub fn url(&self) -> &str {
+        &self.site.mounter.url
     }
 
     /// The runtime of an agent of the site, by the agent's name: what
@@ -234,8 +252,9 @@ impl std::fmt::Debug for Service {
 /// Those who were there before and have tasks that nobody else knows of: they are gone, or what has their name now is of
 /// another kind.
 fn retire(before: &Table, now: &[Arc<Mount>]) -> HashMap<Arc<str>, Arc<Mount>> {
+    let now: HashMap<_, _> = now.iter().map(|mount| (&mount.name, mount)).collect();
     let is_succeeded =
-        |old: &Mount| now.iter().any(|mount| mount.name == old.name && mount.served.is_like(&old.served));
+        |old: &Mount| now.get(&old.name).is_some_and(|mount| mount.served.is_like(&old.served));
     let keeps_tasks = |old: &&Arc<Mount>| !matches!(old.served, Served::Endpoint(_));
     let candidates = before.all_retired().values().chain(before.mounts()).filter(keeps_tasks);
     candidates.filter(|old| !is_succeeded(old)).map(|old| (old.name.clone(), old.clone())).collect()

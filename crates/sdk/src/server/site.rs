@@ -8,10 +8,11 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    Call, CallContext, Caller, Error, ErrorCode, NoRoute, Operation, Reply, Request, Version,
+    Call, CallContext, Caller, Error, ErrorCode, LINEAGE_HEADER, NoRoute, Operation, Reply, Request,
+    VERSION_HEADER, Version,
 };
 use http::request::Parts;
-use http::{Method, Response};
+use http::{HeaderValue, Method, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -96,7 +97,9 @@ impl Site {
             return grpc::fail(Version::V1_0, error);
         }
         match self.find(head.uri.path()) {
-            Some((mount, path)) if head.method == Method::POST && mount.takes_jsonrpc(path) => {
+            Some((mount, path))
+                if head.method == Method::POST && !mount.internal && mount.takes_jsonrpc(path) =>
+            {
                 jsonrpc::fail(Dialect::V1_0, &RequestId::NULL, error)
             }
             _ => rest::fail(rest::wants_a2a_json(head), error),
@@ -145,7 +148,11 @@ impl Site {
                 Err(Refused { status: Some(status), error }) => rest::fail_with(status, a2a_json, &error),
                 Err(Refused { status: None, error }) => rest::fail(a2a_json, &error),
             },
-            Way::Agent { name, below, skill } => {
+            Way::Agent { name, below, skill, plain } => {
+                let mut head = head;
+                if plain && !head.headers.contains_key(VERSION_HEADER) {
+                    head.headers.insert(VERSION_HEADER, HeaderValue::from_static("1.0"));
+                }
                 let mount = self.table.load().named(&name).cloned();
                 match mount {
                     Some(mount) => self.visit(&mount, &head, &below, skill, body).await,
@@ -168,6 +175,9 @@ impl Site {
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
+        if mount.internal && !self.is_insider(head) {
+            return rest::no_route(rest::wants_a2a_json(head), NoRoute::Path);
+        }
         if is_card(path) && (head.method == Method::GET || head.method == Method::HEAD) {
             return mount.shown.now().respond(head);
         }
@@ -412,8 +422,27 @@ impl Site {
             return None;
         }
         let named = self.table.load().named(tenant).cloned()?;
+        if named.internal && !self.is_inside(context) {
+            return None;
+        }
         context.agent = named.name.clone();
         Some(named)
+    }
+
+    /// Whether a request comes from somebody for whom internal agents are there.
+    fn is_insider(&self, head: &Parts) -> bool {
+        let lineage = head.headers.get(LINEAGE_HEADER).and_then(|value| value.to_str().ok());
+        let guard = self.mounter.guard.as_ref();
+        guard.is_some_and(|guard| {
+            self.authenticated(head).is_ok_and(|caller| guard.is_insider(&caller, lineage))
+        })
+    }
+
+    /// The same of a call.
+    pub(super) fn is_inside(&self, context: &CallContext) -> bool {
+        let caller = Caller { principal: context.principal.clone(), identity: context.identity.clone() };
+        let guard = self.mounter.guard.as_ref();
+        guard.is_some_and(|guard| guard.is_insider(&caller, context.lineage.as_deref()))
     }
 
     /// Who was there before, if the request is for a task that it still works on.

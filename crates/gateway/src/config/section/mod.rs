@@ -4,6 +4,7 @@ mod admin;
 mod card;
 mod cards;
 mod command;
+mod fleet;
 mod markdown;
 mod model;
 
@@ -11,6 +12,7 @@ pub(crate) use admin::*;
 pub(crate) use card::*;
 pub(crate) use cards::*;
 pub(crate) use command::*;
+pub(crate) use fleet::*;
 pub(crate) use markdown::*;
 pub(crate) use model::*;
 

@@ -1,0 +1,69 @@
+//! The agents of a configuration, made ready to be put at their paths: many at a time, since those elsewhere are asked for
+//! their cards.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chancery_control::Governed;
+use chancery_protocol::BoxFuture;
+use chancery_sdk::{Client, Offer};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+
+use crate::config::{AgentKind, AgentSection};
+use crate::kinds::{self, Built, Surroundings};
+
+/// How many are made at a time.
+const AT_A_TIME: usize = 128;
+
+/// Agents that are ready, in the order of their sections.
+#[derive(Default)]
+pub(crate) struct Agents {
+    pub(crate) offers: Vec<Offer>,
+    /// The same as the gates know them.
+    pub(crate) governed: Vec<Arc<Governed>>,
+    /// Those elsewhere, by name.
+    pub(crate) clients: HashMap<String, Client>,
+    /// Those that cannot answer, by name, and why.
+    pub(crate) absent: HashMap<Arc<str>, String>,
+}
+
+/// Makes what sections say.
+pub(crate) async fn build(sections: Vec<AgentSection>, surroundings: Surroundings) -> anyhow::Result<Agents> {
+    let surroundings = Arc::new(surroundings);
+    let being_built: Vec<_> =
+        sections.into_iter().map(|section| one(section, surroundings.clone())).collect();
+    let built = futures_util::stream::iter(being_built).buffered(AT_A_TIME);
+    let built: Vec<_> = built.try_collect().await?;
+    let mut agents = Agents::default();
+    for (section, built) in built {
+        let name: Arc<str> = section.name.as_str().into();
+        let skills = built.skills().iter().map(|skill| skill.as_str().into()).collect();
+        let (pool, is_local) =
+            (surroundings.pools.get(&section.name).cloned(), section.kind != AgentKind::A2a);
+        agents.governed.push(Arc::new(Governed { name: name.clone(), skills, pool, is_local }));
+        let offer = match built {
+            Built::Agent(spec) => Offer::from(*spec),
+            Built::Absent(spec, why) => {
+                agents.absent.insert(name, why);
+                Offer::from(*spec)
+            }
+            Built::Relay(relay) => {
+                agents.clients.insert(section.name.clone(), relay.client().clone());
+                Offer::from(relay)
+            }
+        };
+        agents.offers.push(if section.exposed { offer } else { offer.internal() });
+    }
+    Ok(agents)
+}
+
+/// Owns what it is made of, so that many can be made on one task that anything can wait for.
+fn one(
+    section: AgentSection,
+    surroundings: Arc<Surroundings>,
+) -> BoxFuture<'static, anyhow::Result<(AgentSection, Built)>> {
+    Box::pin(async move {
+        let built = kinds::build(&section, &surroundings).await?;
+        Ok((section, built))
+    })
+}

@@ -1,0 +1,179 @@
+//! Calls to the fleet itself. A message goes to whoever has the skill that it is for; what is asked about a task goes to
+//! whoever has the task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use chancery_control::policy::named_skill;
+use chancery_protocol::{
+    BoxFuture, Call, CallContext, Caller, DEFAULT_PAGE_SIZE, DynEndpoint, Error, ErrorCode, ListTasksRequest,
+    Reply, Request, TaskId, TaskPage, TaskView,
+};
+use chancery_store::{EdgeQuery, PageToken, Realms};
+use futures_util::StreamExt as _;
+
+use super::Fleet;
+use super::sight::Seen;
+use crate::config::Trust;
+
+/// As many skills as are named to somebody who must choose one.
+const NAMED: usize = 20;
+/// How many members are asked at a time.
+const AT_A_TIME: usize = 32;
+
+/// The fleet as one agent.
+pub(super) struct Front {
+    fleet: Arc<Fleet>,
+    /// Counts the messages, so that members that do the same take turns.
+    turn: AtomicUsize,
+}
+
+impl DynEndpoint for Front {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        Box::pin(self.answer(call))
+    }
+}
+
+impl Front {
+    pub(super) fn new(fleet: Arc<Fleet>) -> Self {
+        Self { fleet, turn: AtomicUsize::new(0) }
+    }
+
+    async fn answer(&self, mut call: Call) -> Result<Reply, Error> {
+        call.request.tenant_mut().clear();
+        let Call { request, context } = &mut call;
+        let member: Arc<str> = match request {
+            Request::ListTasks(wanted) => return self.list(wanted, context).await.map(Reply::Tasks),
+            Request::GetExtendedAgentCard(_) => {
+                return Ok(Reply::Card(Arc::new(self.fleet.card_for(&caller(context)))));
+            }
+            Request::SendMessage(sent) | Request::SendStreamingMessage(sent)
+                if sent.message.task_id.is_none() =>
+            {
+                let named = named_skill(sent).map(|skill| skill.as_str().into());
+                let skill = context.skill.clone().or(named);
+                let (member, skill) = self.whoever_has(skill, &caller(context))?;
+                context.skill = Some(skill);
+                member
+            }
+            request => {
+                let Some(task) = request.task() else { return Err(ErrorCode::UnsupportedOperation.into()) };
+                self.whoever_has_task(task, context).await?
+            }
+        };
+        context.agent = member.clone();
+        self.endpoint(&member)?.call(call).await
+    }
+
+    fn endpoint(&self, member: &str) -> Result<Arc<dyn DynEndpoint>, Error> {
+        let found = self.fleet.service.get().and_then(|service| service.endpoint(member));
+        found.ok_or_else(|| ErrorCode::Unavailable.into())
+    }
+
+    /// Who gets a message: those of our own before those that nobody trusts, those that are well before others, and of
+    /// equals each in its turn.
+    fn whoever_has(&self, skill: Option<Arc<str>>, caller: &Caller) -> Result<(Arc<str>, Arc<str>), Error> {
+        let seen = self.fleet.seen_by(caller);
+        let skill = match skill {
+            Some(skill) => skill,
+            None => only_skill(&seen)?,
+        };
+        let mut able: Vec<_> =
+            seen.iter().filter(|seen| seen.skills.iter().any(|known| known.id == *skill)).collect();
+        let rank = |seen: &Seen| {
+            (seen.member.trust == Trust::Untrusted, self.fleet.health(&seen.member).is_unhealthy())
+        };
+        let Some(best) = able.iter().map(|seen| rank(seen)).min() else {
+            let text = format!("nobody here has the skill `{skill}`; the fleet's card names those there are");
+            return Err(Error::invalid_field("message.metadata", text));
+        };
+        able.retain(|seen| rank(seen) == best);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        Ok((able[turn % able.len()].member.name.clone(), skill))
+    }
+
+    /// Who has a task of the caller's. Unknown and foreign ones are alike.
+    async fn whoever_has_task(&self, task: &TaskId, context: &CallContext) -> Result<Arc<str>, Error> {
+        let query = EdgeQuery {
+            task: Some(task.clone()),
+            newest_first: true,
+            limit: 16,
+            ..EdgeQuery::of(Realms::One(context.principal.realm.clone()))
+        };
+        let page = self.fleet.store.edges(&query).await.map_err(Error::internal)?;
+        let roster = self.fleet.roster.load();
+        let is_known = |agent: &Arc<str>| roster.get(agent).is_some_and(|member| member.exposed);
+        let mine = page.edges.into_iter().filter(|edge| edge.caller == context.principal.id);
+        mine.map(|edge| edge.agent)
+            .find(is_known)
+            .ok_or_else(|| Error::new(ErrorCode::TaskNotFound).about("taskId", task.as_str()))
+    }
+
+    /// The caller's tasks, whoever has them, those whose status changed last coming first. Every member lists in the same
+    /// order, so one page of each has all that can be on the page of the whole.
+    async fn list(&self, wanted: &ListTasksRequest, context: &CallContext) -> Result<TaskPage, Error> {
+        wanted.validate()?;
+        let limit = wanted.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
+        let seen = self.fleet.seen_by(&caller(context));
+        let pages = seen.into_iter().map(|seen| {
+            let mut context = context.clone();
+            context.agent = seen.member.name.clone();
+            let call = Call { request: Request::ListTasks(wanted.clone()), context };
+            async move { self.endpoint(&seen.member.name)?.call(call).await }
+        });
+        let pages: Vec<_> = futures_util::stream::iter(pages).buffer_unordered(AT_A_TIME).collect().await;
+        let (mut tasks, mut total, mut more) = (Vec::new(), 0_i32, false);
+        for page in pages {
+            let Reply::Tasks(page) = page? else { continue };
+            total = total.saturating_add(page.total_size);
+            more |= !page.next_page_token.is_empty();
+            for task in page.tasks {
+                tasks.push((place(&task)?, task));
+            }
+        }
+        tasks.sort_by(|one, other| other.0.cmp(&one.0));
+        let limit_now = usize::try_from(limit).unwrap_or_default();
+        more |= tasks.len() > limit_now;
+        tasks.truncate(limit_now);
+        let last = tasks.last().filter(|_| more).map(|(place, _)| place.to_string());
+        Ok(TaskPage {
+            tasks: tasks.into_iter().map(|(_, task)| task).collect(),
+            next_page_token: last.unwrap_or_default(),
+            page_size: limit,
+            total_size: total,
+        })
+    }
+}
+
+/// Where a task stands in the order.
+fn place(task: &TaskView) -> Result<PageToken, Error> {
+    let value = task.task.value()?;
+    let millis = value.status.timestamp.map_or(0, |at| at.as_millis());
+    Ok(PageToken { millis: i64::try_from(millis).unwrap_or(i64::MAX), id: value.id.clone() })
+}
+
+fn caller(context: &CallContext) -> Caller {
+    Caller { principal: context.principal.clone(), identity: context.identity.clone() }
+}
+
+/// The skill that a message is for which does not say so: there must be one alone.
+fn only_skill(seen: &[Seen]) -> Result<Arc<str>, Error> {
+    let mut ids: Vec<_> = seen.iter().flat_map(|seen| &seen.skills).map(|skill| skill.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    match ids[..] {
+        [only] => Ok(only.into()),
+        [] => Err(Error::with_message(
+            ErrorCode::UnsupportedOperation,
+            "There is no skill here that you may use",
+        )),
+        _ => {
+            ids.truncate(NAMED);
+            let text = format!(
+                "must say under urn:chancery:ext:skill:v1 which skill the message is for, such as {}",
+                ids.join(", ")
+            );
+            Err(Error::invalid_field("message.metadata", text))
+        }
+    }
+}

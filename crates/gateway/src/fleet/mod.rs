@@ -1,0 +1,112 @@
+//! The fleet as a whole: who is in it, who may see whom, and what is found at which address.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `roster` | who is in it |
+//! | `sight` | what a caller may see and use |
+//! | `address` | which path leads where |
+//! | `card` | the cards of the fleet and of single skills |
+//! | `catalogue` | the members, filtered and paged |
+//! | `health` | how the members are |
+//! | `active` | the open tasks of a member |
+//! | `endpoint` | calls to the fleet itself |
+//! | `build` | agents made of their sections |
+//! | `reload` | another configuration in the place of the one in force |
+
+mod active;
+mod address;
+mod build;
+mod card;
+mod catalogue;
+mod endpoint;
+mod health;
+mod reload;
+mod roster;
+mod sight;
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use chancery_sdk::protocol::{AgentCard, ErrorCode};
+use chancery_sdk::{Body, Error, Offer, Refused, Service};
+use chancery_store::Store;
+use http::{HeaderValue, Response, header};
+use serde::Serialize;
+
+use crate::config::FleetSection;
+use crate::govern::Governor;
+use endpoint::Front;
+use health::Findings;
+
+pub(crate) use address::{Addresses, RESERVED};
+pub(crate) use build::{Agents, build};
+pub(crate) use health::watch as watch_health;
+pub(crate) use reload::{Load, Reloader, watch};
+pub(crate) use roster::{Member, Roster};
+
+/// The name that the fleet itself is mounted under. No agent can be called that.
+pub(crate) const FLEET: &str = "fleet";
+
+/// Everything that is known about the fleet as a whole.
+pub(crate) struct Fleet {
+    about: ArcSwap<FleetSection>,
+    roster: ArcSwap<Roster>,
+    governor: Arc<Governor>,
+    store: Arc<Store>,
+    service: OnceLock<Service>,
+    findings: Findings,
+}
+
+impl Fleet {
+    pub(crate) fn new(
+        about: FleetSection,
+        roster: Roster,
+        governor: Arc<Governor>,
+        store: Arc<Store>,
+    ) -> Arc<Self> {
+        let (about, roster) = (ArcSwap::from_pointee(about), ArcSwap::from_pointee(roster));
+        Arc::new(Self {
+            about,
+            roster,
+            governor,
+            store,
+            service: OnceLock::new(),
+            findings: Findings::default(),
+        })
+    }
+
+    /// Says who serves, once that is known.
+    pub(crate) fn serves(&self, service: Service) {
+        let _ = self.service.set(service);
+    }
+
+    /// The fleet as something that answers calls, at the root.
+    pub(crate) fn offer(self: &Arc<Self>) -> Offer {
+        // What is shown is made for each caller; this is for whoever may see nobody.
+        let card = card::of_fleet(&self.about.load(), "", &[]);
+        Offer::endpoint(FLEET, card, Arc::new(Front::new(self.clone()))).at("")
+    }
+
+    /// The card of an agent as it is shown now.
+    fn card(&self, agent: &str) -> Option<Arc<AgentCard>> {
+        self.service.get()?.card(agent)
+    }
+
+    /// The URL of a path here.
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.service.get().map_or("", Service::url))
+    }
+}
+
+/// An answer in JSON that is for one caller alone.
+fn private_json(value: &impl Serialize) -> Result<Response<Body>, Refused> {
+    let text = serde_json::to_vec(value).map_err(|error| {
+        tracing::error!(%error, "an answer cannot be written");
+        Error::new(ErrorCode::Internal)
+    })?;
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    Ok(response)
+}

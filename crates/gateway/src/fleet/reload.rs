@@ -1,0 +1,216 @@
+//! Another configuration takes the place of the one in force, while calls are open: as a whole, or not at all.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Mutex;
+
+use super::build::{Agents, build};
+use super::{Fleet, Roster};
+use crate::config::{AgentSection, Config, Folders, directory};
+use crate::govern::{Governor, pools};
+use crate::identity;
+use crate::kinds::{Surroundings, TaskKeys};
+
+/// How often to look whether the file has changed.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Reads and checks a configuration. What is wrong is told at once.
+pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send + Sync>;
+
+/// Puts other configurations in force.
+pub(crate) struct Reloader {
+    load: Load,
+    governor: Arc<Governor>,
+    fleet: Arc<Fleet>,
+    keys: Arc<TaskKeys>,
+    /// The one in force. Held by whoever changes it.
+    current: Mutex<Arc<Config>>,
+}
+
+/// What a reload has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Changes {
+    pub(crate) added: Vec<String>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    /// Sections that are not agents.
+    pub(crate) sections: Vec<&'static str>,
+}
+
+impl Reloader {
+    pub(crate) fn new(
+        load: Load,
+        config: Arc<Config>,
+        governor: Arc<Governor>,
+        fleet: Arc<Fleet>,
+        keys: Arc<TaskKeys>,
+    ) -> Arc<Self> {
+        Arc::new(Self { load, governor, fleet, keys, current: Mutex::new(config) })
+    }
+
+    /// Reads the configuration again and puts it in force. If anything is wrong with it, the one from before stays, whole.
+    pub(crate) async fn reload(self: Arc<Self>) -> anyhow::Result<Changes> {
+        let mut current = self.current.lock().await;
+        let next = Arc::new((self.load)()?);
+        let changes = Changes::between(&current, &next)?;
+        let touched: HashSet<_> = changes.added.iter().chain(&changes.changed).map(String::as_str).collect();
+        let touches = |agent: &&AgentSection| touched.contains(agent.name.as_str());
+        let sections: Vec<_> = next.agent.iter().filter(touches).cloned().collect();
+        let (keys, store) = (self.keys.clone(), self.fleet.store.clone());
+        let surroundings = Surroundings { pools: pools(&next)?, keys, store };
+        let Agents { offers, governed, clients, absent } = build(sections, surroundings).await?;
+        let resolver = identity::allow_list(&next.identity.allow);
+        self.governor.amend(&current, &next, resolver)?;
+        let before = self.governor.enlist(governed);
+        let removed: Vec<_> = changes.removed.iter().map(String::as_str).collect();
+        let Some(service) = self.fleet.service.get() else { bail!("the gateway does not serve yet") };
+        if let Err(error) = service.replace(offers, &removed).await {
+            // The limits that were in force are known to be such as can be.
+            let resolver = identity::allow_list(&current.identity.allow);
+            let _ = self.governor.amend(&next, &current, resolver);
+            self.governor.enlist(before);
+            return Err(error).context("the agents cannot be changed");
+        }
+        self.governor.dismiss(&removed);
+        self.fleet.change(next.fleet.clone(), |roster| roster.amended(&next.agent, &clients));
+        self.fleet.changed(touched.into_iter(), absent);
+        *current = next;
+        Ok(changes)
+    }
+
+    /// The configuration in force.
+    pub(crate) async fn config(&self) -> Arc<Config> {
+        self.current.lock().await.clone()
+    }
+
+    /// The same, for nobody in particular: what came of it is logged.
+    async fn reload_and_say(self: Arc<Self>, why: &'static str) {
+        match self.reload().await {
+            Ok(changes) if changes == Changes::default() => tracing::info!(why, "nothing has changed"),
+            Ok(changes) => tracing::info!(
+                why,
+                added = changes.added.len(),
+                changed = changes.changed.len(),
+                removed = changes.removed.len(),
+                sections = changes.sections.join(","),
+                "another configuration is in force"
+            ),
+            Err(error) => {
+                tracing::error!(why, "the configuration from before stays in force: {error:#}");
+            }
+        }
+    }
+}
+
+/// Reloads on SIGHUP, and when the file changes, or one of those that describe agents.
+pub(crate) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
+    let standing = |config: &Config| Folders::standing(&config.markdown, directory(file.as_deref()));
+    let mut hangup = match signal(SignalKind::hangup()) {
+        Ok(hangup) => hangup,
+        Err(error) => return tracing::error!(%error, "SIGHUP cannot be heard; nothing is reloaded"),
+    };
+    let mut seen = file.as_deref().and_then(written);
+    let mut described = standing(&*reloader.config().await);
+    loop {
+        tokio::select! {
+            heard = hangup.recv() => {
+                if heard.is_none() {
+                    return;
+                }
+                seen = file.as_deref().and_then(written);
+                described = standing(&*reloader.config().await);
+                reloader.clone().reload_and_say("SIGHUP").await;
+            }
+            () = tokio::time::sleep(LOOK) => {
+                let now = file.as_deref().and_then(written);
+                // A file that is gone is on its way to be written.
+                if now.is_some() && now != seen {
+                    seen = now;
+                    reloader.clone().reload_and_say("the file has changed").await;
+                }
+                let now = standing(&*reloader.config().await);
+                if now != described {
+                    described = now;
+                    reloader.clone().reload_and_say("what describes agents has changed").await;
+                }
+            }
+        }
+    }
+}
+
+/// When a file was last written, and how long it is.
+fn written(file: &Path) -> Option<(SystemTime, u64)> {
+    let found = std::fs::metadata(file).ok()?;
+    Some((found.modified().ok()?, found.len()))
+}
+
+// === impl Changes ===
+
+impl Changes {
+    /// What differs. Some of it can only be changed by starting again.
+    fn between(before: &Config, after: &Config) -> anyhow::Result<Self> {
+        let fixed = [
+            ("server", differ(&before.server, &after.server)),
+            ("store", differ(&before.store, &after.store)),
+            ("admin", differ(&before.admin, &after.admin)),
+            ("identity.agent", differ(&before.identity.agent, &after.identity.agent)),
+            ("identity.audience", differ(&before.identity.audience, &after.identity.audience)),
+        ];
+        let fixed: Vec<_> = fixed.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect();
+        if !fixed.is_empty() {
+            bail!("`{}` cannot be changed while the gateway runs; restart it", fixed.join("`, `"));
+        }
+        let routing = differ(&before.routing, &after.routing);
+        let sections = [
+            ("identity", differ(&before.identity, &after.identity)),
+            ("rate", differ(&before.rate, &after.rate)),
+            ("budget", differ(&before.budget, &after.budget)),
+            ("recursion", differ(&before.recursion, &after.recursion)),
+            ("routing", routing),
+            ("policy", differ(&before.policy, &after.policy)),
+            ("fleet", differ(&before.fleet, &after.fleet)),
+        ];
+        let mut changes = Self {
+            sections: sections.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect(),
+            ..Self::default()
+        };
+        let known: HashMap<_, _> = before.agent.iter().map(|agent| (&agent.name, agent)).collect();
+        for agent in &after.agent {
+            // How members of a pool are chosen is part of the pool.
+            let rebuilt = |known: &AgentSection| differ(known, agent) || routing && !agent.members.is_empty();
+            match known.get(&agent.name) {
+                None => changes.added.push(agent.name.clone()),
+                Some(known) if rebuilt(known) => changes.changed.push(agent.name.clone()),
+                Some(_) => {}
+            }
+        }
+        let kept: HashSet<_> = after.agent.iter().map(|agent| &agent.name).collect();
+        let gone = before.agent.iter().filter(|agent| !kept.contains(&agent.name));
+        changes.removed = gone.map(|agent| agent.name.clone()).collect();
+        if after.agent.is_empty() {
+            bail!("no agent is configured any more; add one with `[[agent]]`");
+        }
+        Ok(changes)
+    }
+}
+
+/// Whether two sections say different things.
+fn differ<T: Serialize>(one: &T, other: &T) -> bool {
+    let value = |section: &T| serde_json::to_value(section).unwrap_or_default();
+    value(one) != value(other)
+}
+
+impl Fleet {
+    /// Puts other members in the place of those that are known.
+    fn change(&self, about: crate::config::FleetSection, amended: impl FnOnce(&Roster) -> Roster) {
+        self.about.store(Arc::new(about));
+        let roster = amended(&self.roster.load());
+        self.roster.store(Arc::new(roster));
+    }
+}

@@ -1,0 +1,69 @@
+//! Who is in the fleet, in the order of names.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use chancery_sdk::Client;
+
+use crate::config::{AgentKind, AgentSection, Trust};
+
+/// An agent of the fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: AgentKind,
+    pub(crate) trust: Trust,
+    /// Whether anybody outside the fleet is to know of it.
+    pub(crate) exposed: bool,
+    /// By which one elsewhere is asked how it is.
+    pub(crate) client: Option<Client>,
+}
+
+/// The members, by name. Never changed: another takes its place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Roster(BTreeMap<Arc<str>, Member>);
+
+impl Roster {
+    /// The agents of a configuration. Those elsewhere have clients.
+    pub(crate) fn of(agents: &[AgentSection], clients: &HashMap<String, Client>) -> Self {
+        let member = |agent: &AgentSection| Member {
+            name: agent.name.as_str().into(),
+            kind: agent.kind,
+            trust: agent.trust,
+            exposed: agent.exposed,
+            client: clients.get(&agent.name).filter(|_| agent.kind == AgentKind::A2a).cloned(),
+        };
+        Self(agents.iter().map(member).map(|member| (member.name.clone(), member)).collect())
+    }
+
+    /// The agents of another configuration, of which those that were not made anew keep the clients they have.
+    pub(super) fn amended(&self, agents: &[AgentSection], made: &HashMap<String, Client>) -> Self {
+        let mut clients = made.clone();
+        for member in self.0.values() {
+            if let Some(client) = &member.client {
+                clients.entry(member.name.to_string()).or_insert_with(|| client.clone());
+            }
+        }
+        Self::of(agents, &clients)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Member> {
+        self.0.values()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Member> {
+        self.0.get(name)
+    }
+
+    /// Those that the world may know of.
+    pub(crate) fn exposed(&self) -> impl Iterator<Item = &Member> {
+        self.0.values().filter(|member| member.exposed)
+    }
+
+    /// Those whose names come after this one.
+    pub(crate) fn exposed_after(&self, name: &str) -> impl Iterator<Item = &Member> {
+        use std::ops::Bound;
+        let range = self.0.range::<str, _>((Bound::Excluded(name), Bound::Unbounded));
+        range.map(|(_, member)| member).filter(|member| member.exposed)
+    }
+}
