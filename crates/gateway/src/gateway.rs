@@ -21,6 +21,7 @@ const FILE: &str = "chancery.db";
 pub(crate) struct Gateway {
     server: Server,
     store: Arc<Store>,
+    governor: Arc<Governor>,
     names: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ impl Gateway {
         }
         look_after(&config, &governor, &surroundings.pools, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
-        Ok(Self { server, store, names })
+        Ok(Self { server, store, governor, names })
     }
 
     /// What is served, for people.
@@ -93,6 +94,7 @@ impl Gateway {
     /// Serves until SIGTERM or Ctrl-C.
     pub(crate) async fn run(self) {
         self.server.run().await;
+        self.governor.flush().await;
         self.store.close();
     }
 }
