@@ -17,7 +17,7 @@ use crate::gates::{
 };
 use crate::held::Held;
 use crate::identity::IdentityResolver;
-use crate::ledger::{Cap, Caps, Ledger, Prices};
+use crate::ledger::{Account, Cap, Caps, Ledger, Prices, Scope};
 use crate::lineage::Lineage;
 use crate::policy::{Policy, Slots};
 use crate::routing::Pool;
@@ -151,6 +151,9 @@ pub struct Plane {
 
 const SHARDS: usize = 32;
 
+/// What the account of an agent is called that does not say for whom it calls: this and its name.
+pub(crate) const UNATTRIBUTED: &str = "unattributed/";
+
 // === impl Plane ===
 
 impl Plane {
@@ -232,6 +235,15 @@ impl Plane {
             }
         }
         late.iter().for_each(|held| held.time_is_up());
+    }
+
+    /// The account of whoever pays: of a caller, or of an agent that does not say for whom it calls.
+    pub(crate) fn account_of(&self, realm: &Arc<str>, payer: &Arc<str>, now: Millis) -> Option<Arc<Account>> {
+        let scope = Scope::Caller { realm: realm.clone(), id: payer.clone() };
+        match payer.starts_with(UNATTRIBUTED) {
+            true => self.ledger.account_with(&scope, &self.settings.unattributed, now),
+            false => self.ledger.account(&scope, now),
+        }
     }
 
     /// The open call of this id.
