@@ -59,8 +59,9 @@ macro_rules! store_suite {
                 pages_stand_while_tasks_move, tokens_travel_as_text,
             }
             checks! { retention => open:
-                events_are_compacted_in_time, tasks_are_forgotten_in_time, one_sweep_does_it_all,
-                the_cap_forgets_the_oldest, active_tasks_stay, an_end_without_a_time_is_an_end_now,
+                events_are_compacted_in_time, a_task_outlives_the_events_that_tell_it,
+                tasks_are_forgotten_in_time, one_sweep_does_it_all, the_cap_forgets_the_oldest,
+                active_tasks_stay, an_end_without_a_time_is_an_end_now,
             }
             checks! { limits => open:
                 events_are_limited, artifacts_are_limited, artifacts_are_counted_once, bytes_are_limited,
