@@ -200,7 +200,9 @@ proptest! {
         let place = place % bytes.len();
         bytes[place] ^= flip;
         if let Ok(token) = String::from_utf8(bytes) {
-            prop_assert!(refused(&gate, &token));
+            // One that now seems to be sealed by another gateway is as good as none.
+            let descent = gate.descend(Who::Agent("a"), Some(&token));
+            prop_assert!(descent.is_ok_and(|descent| descent.basis != Basis::Token) || refused(&gate, &token));
         }
     }
 
