@@ -36,7 +36,7 @@ impl Packed {
             self.bytes.reserve(ROOM);
         }
         for event in events {
-            if self.len % WHOLE_EVERY == 0 {
+            if self.len.is_multiple_of(WHOLE_EVERY) {
                 self.whole.push(self.bytes.len());
                 self.last = Bytes::new();
             }

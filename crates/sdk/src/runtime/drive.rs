@@ -82,6 +82,7 @@ pub(super) enum FirstPoll {
 }
 
 /// Why the driver has something to do.
+#[allow(clippy::large_enum_variant, reason = "taken apart at once; a box for each turn would cost more")]
 enum Step {
     Emitted(Box<Batch>),
     Returned(Result<Outcome, Failure>),

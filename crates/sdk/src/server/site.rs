@@ -62,6 +62,9 @@ pub(crate) struct StreamSlots {
     keep_alive: Duration,
 }
 
+/// A call that is about to be answered: by whom, if it is not the one that was found; a place, if it is a stream.
+type Begun = (Option<Arc<Mount>>, Box<Call>, StreamSlot);
+
 /// The place of one stream, free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
@@ -413,7 +416,7 @@ impl Site {
         mut request: Request,
         mut context: CallContext,
         path_tenant: Option<&str>,
-    ) -> Result<(Option<Arc<Mount>>, Box<Call>, StreamSlot), Error> {
+    ) -> Result<Begun, Error> {
         let tenant = request.tenant_mut();
         if let Some(named) = path_tenant {
             if !tenant.is_empty() && tenant != named {
