@@ -43,7 +43,7 @@ impl Fleet {
         let mut found = roster.exposed_after(&wanted.after).filter_map(|member| {
             let health = self.health(member);
             let seen = self.seen(&caller, member)?;
-            wanted.matches(&seen, health.status()).then(|| (seen, health))
+            wanted.matches(&seen, health.status()).then_some((seen, health))
         });
         let mut agents = Vec::new();
         let mut last = String::new();

@@ -149,7 +149,7 @@ impl Front {
 fn place(task: &TaskView) -> Result<PageToken, Error> {
     let value = task.task.value()?;
     let millis = value.status.timestamp.map_or(0, |at| at.as_millis());
-    Ok(PageToken { millis: i64::try_from(millis).unwrap_or(i64::MAX), id: value.id.clone() })
+    Ok(PageToken { millis, id: value.id.clone() })
 }
 
 fn caller(context: &CallContext) -> Caller {

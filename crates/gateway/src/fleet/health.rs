@@ -99,7 +99,7 @@ impl Findings {
             match &found {
                 Ok(()) => tracing::info!(agent = &**member, "agent {member} is well"),
                 Err(reason) => {
-                    tracing::warn!(agent = &**member, reason, "agent {member} is not well: {reason}")
+                    tracing::warn!(agent = &**member, reason, "agent {member} is not well: {reason}");
                 }
             }
         }
