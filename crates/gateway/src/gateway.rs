@@ -1,11 +1,9 @@
 //! The gateway: store, agents, control plane and server, put together from the configuration, top down.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use chancery_control::routing::Pool;
 use chancery_sdk::{Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
@@ -39,8 +37,9 @@ impl Gateway {
         let store = Arc::new(open_store(&config)?);
         let pools = pools(&config)?;
         let keys = Arc::new(TaskKeys::default());
-        let surroundings = Surroundings { pools: pools.clone(), keys: keys.clone(), store: store.clone() };
-        let Agents { offers, governed, clients } = fleet::build(config.agent.clone(), surroundings).await?;
+        let surroundings = Surroundings { pools, keys: keys.clone(), store: store.clone() };
+        let Agents { offers, governed, clients, absent } =
+            fleet::build(config.agent.clone(), surroundings).await?;
         let foundations = Foundations {
             store: store.clone(),
             name: public_name(&config),
@@ -52,6 +51,7 @@ impl Gateway {
         let governor = Governor::new(&config, foundations).await?;
         let roster = Roster::of(&config.agent, &clients);
         let fleet = Fleet::new(config.fleet.clone(), roster, governor.clone(), store.clone());
+        fleet.changed(std::iter::empty(), absent);
         let mut server =
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         server = identities.guard(server, keys.clone()).guard(governor.clone());
@@ -75,9 +75,12 @@ impl Gateway {
             signatory.watch(service.clone());
         }
         tokio::spawn(fleet::watch_health(Arc::downgrade(&fleet)));
-        look_after(&config, &governor, &pools, &store, &server).await?;
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
-        let reloader = Reloader::new(load, config, governor, fleet, keys);
+        let reloader = Reloader::new(load, config.clone(), governor.clone(), fleet, keys);
+        let contained = ContainedFile::of(&config.store.data);
+        contained.put_in_force(&governor.plane().containment)?;
+        let desk = Desk { reloader: reloader.clone(), governor, store: store.clone(), service, contained };
+        admin::open(&config.admin, &config.store.data, desk).await?;
         tokio::spawn(fleet::watch(reloader, file));
         Ok(Self { server, store, names })
     }
@@ -104,32 +107,6 @@ impl Gateway {
         self.server.run().await;
         self.store.close();
     }
-}
-
-/// Has the gateway looked after; agents that were contained stay so.
-async fn look_after(
-    config: &Arc<Config>,
-    governor: &Governor,
-    pools: &HashMap<String, Arc<Pool>>,
-    store: &Arc<Store>,
-    server: &Server,
-) -> anyhow::Result<()> {
-    let data = &config.store.data;
-    let contained = ContainedFile::of(data);
-    for (agent, reason) in contained.read()? {
-        tracing::warn!(agent, reason, "agent `{agent}` is still contained: {reason}");
-        governor.plane().containment.contain(&agent, &reason);
-    }
-    let desk = Desk {
-        config: config.clone(),
-        plane: governor.plane().clone(),
-        pools: pools.clone(),
-        store: store.clone(),
-        service: server.service().clone(),
-        metrics: governor.metrics().clone(),
-        contained,
-    };
-    admin::open(&config.admin, data, desk).await
 }
 
 /// Opens the store that the configuration names.

@@ -100,15 +100,15 @@ impl AgentSpec {
 
     /// The media types it takes. A message with a part of another type is refused.
     #[must_use]
-    pub fn input_modes<const N: usize>(mut self, modes: [&str; N]) -> Self {
-        self.input_modes = modes.map(str::to_owned).to_vec();
+    pub fn input_modes<'m>(mut self, modes: impl IntoIterator<Item = &'m str>) -> Self {
+        self.input_modes = modes.into_iter().map(str::to_owned).collect();
         self
     }
 
     /// The media types it gives.
     #[must_use]
-    pub fn output_modes<const N: usize>(mut self, modes: [&str; N]) -> Self {
-        self.output_modes = modes.map(str::to_owned).to_vec();
+    pub fn output_modes<'m>(mut self, modes: impl IntoIterator<Item = &'m str>) -> Self {
+        self.output_modes = modes.into_iter().map(str::to_owned).collect();
         self
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct Facts {
     pub(crate) agent: Arc<str>,
     /// What the call was let through with.
     pub(crate) hold: Option<Arc<dyn Hold>>,
+    /// What the caller has sent along, where nobody here lets calls through.
+    pub(crate) lineage: Option<String>,
 }
 
 /// The turn is over: its task was canceled, its deadline passed, or the journal refused more.
@@ -186,9 +188,13 @@ impl Turn {
     }
 
     /// The proof that calls made by this turn are made on behalf of its own. [`Turn::call`] passes it on; whoever
-    /// calls other agents by another way sends it as the header `Chancery-Lineage`.
+    /// calls other agents by another way sends it as the header `Chancery-Lineage`. It comes from the gates in front of
+    /// this agent, or from a gateway elsewhere that has let the call through.
     pub fn lineage(&self) -> Option<&str> {
-        self.facts.hold.as_deref()?.lineage()
+        match &self.facts.hold {
+            Some(hold) => hold.lineage(),
+            None => self.facts.lineage.as_deref(),
+        }
     }
 
     /// Ends the turn with a question; the answer starts the next one.

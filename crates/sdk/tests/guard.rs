@@ -365,8 +365,10 @@ async fn the_descent_of_a_call_goes_along_in_a_header() {
     let relay = Relay::new(client, "worker").await.unwrap();
     let site = serve_with(|server| server.relay_at("", relay).guard(Arc::new(Gatekeeper::default()))).await;
     // What a caller says of its own descent is for the gates, and is not passed on.
-    site.jsonrpc().with(LINEAGE_HEADER, "made-up").say("go").await;
+    let told = site.jsonrpc().with(LINEAGE_HEADER, "made-up").say("lineage").await;
     assert_eq!(*heard.lock(), ["token-of-this-call"]);
+    // The agent has it to pass on, although nothing stands in front of it where it is.
+    assert_eq!(text(&told["artifacts"][0]), "token-of-this-call");
 }
 
 #[tokio::test]

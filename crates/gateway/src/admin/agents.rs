@@ -1,5 +1,6 @@
 //! Agents: which there are, how they stand, who is cut off.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -22,26 +23,26 @@ pub(super) struct Why {
 const LONGEST_REASON: usize = 500;
 
 pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
-    let open = desk.open_calls();
-    let agents = desk.config.agent.iter().map(|agent| {
-        let name = agent.name.as_str();
+    let (open, config) = (desk.open_calls(), desk.reloader.config().await);
+    let kinds: HashMap<_, _> = config.agent.iter().map(|agent| (agent.name.as_str(), agent.kind)).collect();
+    let agents = desk.governor.agents().into_iter().map(|agent| {
+        let name = &*agent.name;
         json!({
             "name": name,
-            "kind": agent.kind,
-            "contained": desk.plane.containment.reason(name),
+            "kind": kinds.get(name).map(|kind| kind.as_str()),
+            "contained": desk.plane().containment.reason(name),
             "openCalls": open.get(name).copied().unwrap_or_default(),
-            "members": desk.members(name).iter().map(member).collect::<Vec<_>>(),
+            "members": desk.members(&agent).iter().map(member).collect::<Vec<_>>(),
         })
     });
     Json(json!({ "agents": agents.collect::<Vec<_>>() }))
 }
 
 pub(super) async fn breakers(State(desk): State<Arc<Desk>>) -> Json<Value> {
-    let mut pools: Vec<_> = desk.pools.keys().collect();
-    pools.sort();
-    let pools = pools.into_iter().map(
-        |name| json!({ "agent": name, "members": desk.members(name).iter().map(member).collect::<Vec<_>>() }),
-    );
+    let agents = desk.governor.agents();
+    let pools = agents.iter().filter(|agent| agent.pool.is_some()).map(|agent| {
+        json!({ "agent": &*agent.name, "members": desk.members(agent).iter().map(member).collect::<Vec<_>>() })
+    });
     Json(json!({ "pools": pools.collect::<Vec<_>>() }))
 }
 
@@ -57,7 +58,7 @@ pub(super) async fn contain(
         let what = format!("`reason` must be a line of at most {LONGEST_REASON} bytes; callers will read it");
         return Err(Problem(StatusCode::BAD_REQUEST, what));
     }
-    let stopped = desk.plane.contain(&name, reason);
+    let stopped = desk.plane().contain(&name, reason);
     tracing::warn!(agent = name, reason, stopped, "agent `{name}` is contained: {reason}");
     record(&desk)?;
     Ok(Json(json!({ "agent": name, "contained": reason, "stopped": stopped })))
@@ -68,7 +69,7 @@ pub(super) async fn release(
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     // Also one that is no longer configured.
-    if !desk.plane.containment.release(&name) {
+    if !desk.plane().containment.release(&name) {
         known(&desk, &name)?;
         return Err(Problem(StatusCode::CONFLICT, format!("agent `{name}` is not contained")));
     }
@@ -78,14 +79,14 @@ pub(super) async fn release(
 }
 
 fn known(desk: &Desk, name: &str) -> Result<(), Problem> {
-    match desk.config.agent.iter().any(|agent| agent.name == name) {
+    match desk.governor.agents().iter().any(|agent| &*agent.name == name) {
         true => Ok(()),
         false => Err(Problem(StatusCode::NOT_FOUND, format!("there is no agent `{name}`"))),
     }
 }
 
 fn record(desk: &Desk) -> Result<(), Problem> {
-    desk.contained.write(&desk.plane.containment.all()).map_err(|error| {
+    desk.contained.write(&desk.plane().containment.all()).map_err(|error| {
         let what = format!("done, but it will not outlive this process: {error:#}");
         Problem(StatusCode::INTERNAL_SERVER_ERROR, what)
     })

@@ -14,7 +14,7 @@ use super::Problem;
 use super::desk::Desk;
 
 pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
-    let mut open = desk.plane.open_calls();
+    let mut open = desk.plane().open_calls();
     open.sort_by_key(|call| (call.root, call.depth, call.hop));
     Json(json!({ "calls": open.iter().map(call).collect::<Vec<_>>() }))
 }
@@ -30,7 +30,7 @@ pub(super) async fn tree(
     let page = desk.store.edges(&query).await?;
     let is_cut = page.next.is_some();
     let mut calls: HashMap<HopId, Edge> = page.edges.into_iter().map(|edge| (edge.hop, edge)).collect();
-    for open in desk.plane.open_calls().into_iter().filter(|call| call.root == root) {
+    for open in desk.plane().open_calls().into_iter().filter(|call| call.root == root) {
         calls.entry(open.hop).or_insert(open);
     }
     if calls.is_empty() {
@@ -62,7 +62,7 @@ pub(super) async fn cancel(
     State(desk): State<Arc<Desk>>,
     Path(task): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let open = desk.plane.open_calls();
+    let open = desk.plane().open_calls();
     let found = open.into_iter().find(|call| call.task.as_ref().is_some_and(|id| id.as_str() == task));
     let Some((call, id)) = found.and_then(|call| call.task.clone().map(|id| (call, id))) else {
         return Err(Problem(StatusCode::NOT_FOUND, format!("no open call has a task `{task}`")));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use chancery_control::containment::Containment;
 use parking_lot::Mutex;
 
 use crate::identity::files;
@@ -25,13 +26,22 @@ impl ContainedFile {
     }
 
     /// The agents that are contained, and why.
-    pub(crate) fn read(&self) -> anyhow::Result<BTreeMap<String, String>> {
+    fn read(&self) -> anyhow::Result<BTreeMap<String, String>> {
         match files::read(&self.path)? {
             Some(text) => {
                 serde_json::from_slice(&text).with_context(|| format!("{} is damaged", self.path.display()))
             }
             None => Ok(BTreeMap::new()),
         }
+    }
+
+    /// Contains again who was contained when the last process ended.
+    pub(crate) fn put_in_force(&self, containment: &Containment) -> anyhow::Result<()> {
+        for (agent, reason) in self.read()? {
+            tracing::warn!(agent, reason, "agent `{agent}` is still contained: {reason}");
+            containment.contain(&agent, &reason);
+        }
+        Ok(())
     }
 
     /// Writes it, as a whole or not at all.

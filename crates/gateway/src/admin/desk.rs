@@ -5,45 +5,53 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use chancery_control::routing::{Pool, Snapshot, Standing};
-use chancery_control::{Millis, Plane};
+use chancery_control::routing::{Snapshot, Standing};
+use chancery_control::{Governed, Millis, Plane};
 use chancery_protocol::Timestamp;
 use chancery_sdk::Service;
 use chancery_store::Store;
+use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::ContainedFile;
-use crate::config::Config;
+use super::{ContainedFile, Problem};
+use crate::fleet::Reloader;
+use crate::govern::Governor;
 use crate::metrics::{Member, Metrics, Moment};
 
 /// What the desk has to go by.
 pub(crate) struct Desk {
-    pub(crate) config: Arc<Config>,
-    pub(crate) plane: Arc<Plane>,
-    pub(crate) pools: HashMap<String, Arc<Pool>>,
+    pub(crate) reloader: Arc<Reloader>,
+    pub(crate) governor: Arc<Governor>,
     pub(crate) store: Arc<Store>,
     pub(crate) service: Service,
-    pub(crate) metrics: Arc<Metrics>,
     pub(crate) contained: ContainedFile,
 }
 
 impl Desk {
     pub(super) fn now(&self) -> Millis {
-        self.plane.hands.now()
+        self.plane().hands.now()
+    }
+
+    pub(super) fn plane(&self) -> &Plane {
+        self.governor.plane()
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        self.governor.metrics()
     }
 
     /// How many calls to each agent are open.
     pub(super) fn open_calls(&self) -> HashMap<Arc<str>, usize> {
         let mut open = HashMap::new();
-        for call in self.plane.open_calls() {
+        for call in self.plane().open_calls() {
             *open.entry(call.agent).or_default() += 1;
         }
         open
     }
 
-    /// The members of a pool as they stand.
-    pub(super) fn members(&self, agent: &str) -> Vec<Snapshot> {
-        self.pools.get(agent).map(|pool| pool.members(self.now())).unwrap_or_default()
+    /// The members of an agent that is a pool, as they stand.
+    pub(super) fn members(&self, agent: &Governed) -> Vec<Snapshot> {
+        agent.pool.as_ref().map(|pool| pool.members(self.now())).unwrap_or_default()
     }
 
     /// What stands at this moment. What the store cannot say is left out: metrics are wanted most when something is broken.
@@ -53,14 +61,14 @@ impl Desk {
             Vec::new()
         });
         let open = self.open_calls();
-        let agents = self.config.agent.iter().map(|agent| {
-            let name: Arc<str> = agent.name.as_str().into();
-            let calls = open.get(&name).copied().unwrap_or_default();
-            (name, calls)
+        let known = self.governor.agents();
+        let agents = known.iter().map(|agent| {
+            let calls = open.get(&agent.name).copied().unwrap_or_default();
+            (agent.name.clone(), calls)
         });
-        let members = self.pools.iter().flat_map(|(agent, pool)| {
-            pool.members(self.now()).into_iter().map(|member| Member {
-                agent: agent.as_str().into(),
+        let members = known.iter().flat_map(|agent| {
+            self.members(agent).into_iter().map(|member| Member {
+                agent: agent.name.clone(),
                 member: member.peer.name.clone(),
                 standing: member.standing,
                 open: member.open,
@@ -69,8 +77,8 @@ impl Desk {
         Moment {
             tasks,
             agents: agents.collect(),
-            contained: self.plane.containment.all().keys().cloned().collect(),
-            waiting: self.plane.ledger.waiting(),
+            contained: self.plane().containment.all().keys().cloned().collect(),
+            waiting: self.plane().ledger.waiting(),
             streams: self.service.open_streams(),
             members: members.collect(),
         }
@@ -79,7 +87,15 @@ impl Desk {
 
 /// The configuration in force. There are no secrets in it: those have files and variables of their own.
 pub(super) async fn config(State(desk): State<Arc<Desk>>) -> Json<Value> {
-    Json(serde_json::to_value(&*desk.config).unwrap_or_default())
+    Json(serde_json::to_value(&*desk.reloader.config().await).unwrap_or_default())
+}
+
+/// Has the configuration read again. If anything is wrong with it, the one from before stays.
+pub(super) async fn reload(State(desk): State<Arc<Desk>>) -> Result<Json<Value>, Problem> {
+    match desk.reloader.clone().reload().await {
+        Ok(changes) => Ok(Json(serde_json::to_value(&changes).unwrap_or_default())),
+        Err(error) => Err(Problem(StatusCode::CONFLICT, format!("{error:#}"))),
+    }
 }
 
 /// A member of a pool, to read.

@@ -70,6 +70,7 @@ fn router(desk: Arc<Desk>, door: Arc<Door>) -> Router {
         .route("/tasks/{task}/cancel", post(calls::cancel))
         .route("/budgets", get(money::budgets))
         .route("/config", get(desk::config))
+        .route("/reload", post(desk::reload))
         .route("/metrics", get(probes::metrics))
         .layer(middleware::from_fn_with_state(door, only_with_the_token));
     open.merge(locked).fallback(nowhere).layer(DefaultBodyLimit::max(LARGEST)).with_state(desk)

@@ -10,7 +10,7 @@ use super::desk::{Desk, time};
 
 pub(super) async fn budgets(State(desk): State<Arc<Desk>>) -> Json<Value> {
     let now = desk.now();
-    let mut accounts = desk.plane.ledger.accounts();
+    let mut accounts = desk.plane().ledger.accounts();
     accounts.sort_by_key(|account| account.scope().to_string());
     let accounts = accounts.iter().map(|account| {
         let limits = account.standings(now).into_iter().map(|standing| {
@@ -27,5 +27,5 @@ pub(super) async fn budgets(State(desk): State<Arc<Desk>>) -> Json<Value> {
         });
         json!({ "account": account.scope().to_string(), "limits": limits.collect::<Vec<_>>() })
     });
-    Json(json!({ "accounts": accounts.collect::<Vec<_>>(), "waiting": desk.plane.ledger.waiting() }))
+    Json(json!({ "accounts": accounts.collect::<Vec<_>>(), "waiting": desk.plane().ledger.waiting() }))
 }

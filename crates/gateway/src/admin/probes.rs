@@ -32,7 +32,7 @@ pub(super) async fn readyz(State(desk): State<Arc<Desk>>) -> Response {
 }
 
 pub(super) async fn metrics(State(desk): State<Arc<Desk>>) -> Response {
-    match desk.metrics.render(&desk.moment().await) {
+    match desk.metrics().render(&desk.moment().await) {
         Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => {
             tracing::error!(%error, "metrics cannot be written");

@@ -61,6 +61,8 @@ enum Action {
     Budgets,
     /// Show the configuration in force
     Config,
+    /// Read the configuration again; if anything is wrong with it, the one in force stays
+    Reload,
     /// Print the metrics, as Prometheus reads them
     Metrics,
     /// Say whether the gateway can do its work, and which part cannot
@@ -107,6 +109,7 @@ impl Action {
             Self::Cancel { task } => (Method::POST, format!("/tasks/{}/cancel", segment(task)), None),
             Self::Budgets => (Method::GET, "/budgets".to_owned(), None),
             Self::Config => (Method::GET, "/config".to_owned(), None),
+            Self::Reload => (Method::POST, "/reload".to_owned(), None),
             Self::Metrics => (Method::GET, "/metrics".to_owned(), None),
             Self::Ready => (Method::GET, "/readyz".to_owned(), None),
         };

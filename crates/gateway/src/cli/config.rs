@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::agent::Format;
 use super::output::json_line;
-use crate::config::{Flag, Loaded, Problem, effective, schema};
+use crate::config::{Flag, Folders, Loaded, Problem, effective, markdown_schema, schema};
 
 /// The file that is read if none is named and this one is there.
 pub(super) const FILE: &str = "chancery.toml";
@@ -34,7 +34,11 @@ pub(super) struct EffectiveConfig {
 
 /// Print the JSON Schema of the configuration
 #[derive(Debug, Args)]
-pub(super) struct ConfigSchema {}
+pub(super) struct ConfigSchema {
+    /// Of the head of a file of Markdown that describes an agent, instead
+    #[arg(long)]
+    markdown: bool,
+}
 
 /// Where the configuration is read from.
 #[derive(Clone, Debug, Args)]
@@ -56,13 +60,26 @@ impl Source {
     }
 
     pub(super) fn load(&self, flags: Vec<Flag>) -> Result<Loaded, BadConfig> {
-        Loaded::read(self.path(), std::env::vars(), flags).map_err(BadConfig)
+        self.load_again(flags, &Folders::default())
+    }
+
+    /// The same, knowing what files said before: what is wrong with one is told, and harms no other.
+    pub(super) fn load_again(&self, flags: Vec<Flag>, folders: &Folders) -> Result<Loaded, BadConfig> {
+        let mut loaded = Loaded::read(self.path(), std::env::vars(), flags).map_err(BadConfig)?;
+        for problem in loaded.add_described(self.path(), folders) {
+            tracing::error!("{problem}");
+        }
+        Ok(loaded)
     }
 }
 
 impl Check {
     pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
-        Loaded::read(Some(&self.file), std::env::vars(), Vec::new()).map_err(BadConfig)?;
+        let mut loaded = Loaded::read(Some(&self.file), std::env::vars(), Vec::new()).map_err(BadConfig)?;
+        let problems = loaded.add_described(Some(&self.file), &Folders::default());
+        if !problems.is_empty() {
+            return Err(BadConfig(problems).into());
+        }
         writeln!(out, "{} is right", self.file.display())?;
         Ok(())
     }
@@ -86,7 +103,8 @@ impl EffectiveConfig {
 
 impl ConfigSchema {
     pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, &schema())?;
+        let schema = if self.markdown { markdown_schema() } else { schema() };
+        serde_json::to_writer_pretty(&mut *out, &schema)?;
         writeln!(out)?;
         Ok(())
     }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::config::Source;
-use crate::config::Flag;
+use crate::config::{Flag, Folders};
 use crate::gateway::Gateway;
 
 /// Serve the agents of a configuration, with every call governed
@@ -49,7 +49,8 @@ impl Serve {
 
     pub(super) async fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
         let file = self.source.path().map(Path::to_owned);
-        let load = move || Ok(self.source.load(self.flags())?.config);
+        let folders = Folders::default();
+        let load = move || Ok(self.source.load_again(self.flags(), &folders)?.config);
         let gateway = Gateway::start(Box::new(load), file).await?;
         out.write_all(gateway.welcome().as_bytes())?;
         out.flush()?;

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::section::{
-    AdminSection, CardSection, CardsSection, CommandSection, FleetSection, ModelSection, PinnedKeys,
-    SignatureMode, Trust,
+    AdminSection, CardSection, CardsSection, CommandSection, FleetSection, MarkdownSection, ModelSection,
+    PinnedKeys, SignatureMode, Trust,
 };
 use super::units::Usd;
 
@@ -41,6 +41,9 @@ pub(crate) struct Config {
     pub(crate) fleet: FleetSection,
     /// The agents.
     pub(crate) agent: Vec<AgentSection>,
+    /// Folders of files that describe agents.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) markdown: Vec<MarkdownSection>,
 }
 
 /// Whether what a gate refuses is refused, or only written down.
@@ -375,6 +378,12 @@ pub(crate) struct AgentSection {
     /// Of a model: where it is, and what it is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<ModelSection>,
+    /// The file that describes it, if that is another one.
+    #[serde(skip)]
+    pub(crate) described_in: Option<PathBuf>,
+    /// Why nobody answers for it.
+    #[serde(skip)]
+    pub(crate) absent: Option<String>,
 }
 
 /// What kind of agent it is.
@@ -389,6 +398,9 @@ pub(crate) enum AgentKind {
     Command,
     /// A model behind an OpenAI-compatible chat endpoint.
     Model,
+    /// One of which it is known what it is, but not what answers for it.
+    #[serde(skip)]
+    Absent,
 }
 
 /// A member of a pool.
@@ -422,6 +434,42 @@ fn default_exposed() -> bool {
 
 fn default_realm() -> String {
     "default".to_owned()
+}
+
+impl AgentKind {
+    /// Its name in a configuration.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::A2a => "a2a",
+            Self::Command => "command",
+            Self::Model => "model",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+impl AgentSection {
+    /// One of which nothing else is said.
+    pub(crate) fn new(name: &str, kind: AgentKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            url: None,
+            members: Vec::new(),
+            selector: None,
+            price: None,
+            exposed: true,
+            trust: Trust::default(),
+            signature: SignatureMode::default(),
+            trusted_keys: PinnedKeys::default(),
+            card: None,
+            command: None,
+            model: None,
+            described_in: None,
+            absent: None,
+        }
+    }
 }
 
 // === defaults ===

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `file`, `section` | what may be said |
+//! | `markdown`, `front_matter` | agents from files of Markdown |
 //! | `document` | a file as a tree in which everything knows where it stands |
 //! | `check` | the tree compared with the schema of what may be said |
 //! | `sense` | what the schema cannot say: names that must be known, things that exclude each other |
@@ -14,6 +15,8 @@ mod check;
 mod document;
 mod effective;
 mod file;
+mod front_matter;
+mod markdown;
 mod problem;
 mod section;
 mod sense;
@@ -27,6 +30,7 @@ use document::{Node, Origin};
 
 pub(crate) use effective::effective;
 pub(crate) use file::*;
+pub(crate) use markdown::{Folders, schema as markdown_schema};
 pub(crate) use problem::Problem;
 pub(crate) use section::*;
 pub(crate) use units::Usd;
@@ -87,10 +91,23 @@ impl Loaded {
         if problems.is_empty() { Ok(Self { config, node }) } else { Err(problems) }
     }
 
+    /// Adds the agents that files in folders describe. Gives what is wrong with the files; the others are added all the same.
+    pub(crate) fn add_described(&mut self, path: Option<&Path>, folders: &Folders) -> Vec<Problem> {
+        let config = &mut self.config;
+        let (agents, problems) = folders.read(&config.markdown, directory(path), &config.agent);
+        config.agent.extend(agents);
+        problems
+    }
+
     /// Where a value comes from, by its path.
     pub(crate) fn origin(&self, path: &[&str]) -> &Origin {
         self.node.at(path).map_or(&Origin::Default, |node| &node.origin)
     }
+}
+
+/// What the paths in a configuration file are seen from.
+pub(crate) fn directory(path: Option<&Path>) -> &Path {
+    path.and_then(Path::parent).unwrap_or(Path::new(""))
 }
 
 /// The JSON Schema of the configuration.

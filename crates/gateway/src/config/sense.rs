@@ -175,6 +175,7 @@ impl Sense<'_> {
                 }
                 _ => {}
             },
+            AgentKind::Absent => {}
             AgentKind::Command => {
                 self.needs_section(&at("kind"), "command", agent.command.is_some());
                 self.nothing_elsewhere(agent, at);

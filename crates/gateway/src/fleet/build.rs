@@ -23,6 +23,8 @@ pub(crate) struct Agents {
     pub(crate) governed: Vec<Arc<Governed>>,
     /// Those elsewhere, by name.
     pub(crate) clients: HashMap<String, Client>,
+    /// Those that cannot answer, by name, and why.
+    pub(crate) absent: HashMap<Arc<str>, String>,
 }
 
 /// Makes what sections say.
@@ -38,9 +40,13 @@ pub(crate) async fn build(sections: Vec<AgentSection>, surroundings: Surrounding
         let skills = built.skills().iter().map(|skill| skill.as_str().into()).collect();
         let (pool, is_local) =
             (surroundings.pools.get(&section.name).cloned(), section.kind != AgentKind::A2a);
-        agents.governed.push(Arc::new(Governed { name, skills, pool, is_local }));
+        agents.governed.push(Arc::new(Governed { name: name.clone(), skills, pool, is_local }));
         let offer = match built {
             Built::Agent(spec) => Offer::from(*spec),
+            Built::Absent(spec, why) => {
+                agents.absent.insert(name, why);
+                Offer::from(*spec)
+            }
             Built::Relay(relay) => {
                 agents.clients.insert(section.name.clone(), relay.client().clone());
                 Offer::from(relay)

@@ -1,7 +1,7 @@
 //! How the members are, as far as is known. Those that run here are well; those elsewhere are asked for their cards now
 //! and then, which costs them next to nothing where the card is the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -46,10 +46,21 @@ pub(super) struct Findings(RwLock<HashMap<Arc<str>, Health>>);
 impl Fleet {
     /// How a member is.
     pub(crate) fn health(&self, member: &Member) -> Health {
-        if member.kind != AgentKind::A2a {
-            return Health { status: Status::Healthy, ..Health::default() };
+        let found = self.findings.0.read().get(&member.name).cloned();
+        let unseen = match member.kind {
+            AgentKind::A2a => Status::Unknown,
+            _ => Status::Healthy,
+        };
+        found.unwrap_or(Health { status: unseen, ..Health::default() })
+    }
+
+    /// Members were made anew; some of them cannot answer, and why.
+    pub(crate) fn changed<'a>(&self, made: impl Iterator<Item = &'a str>, absent: HashMap<Arc<str>, String>) {
+        let made: HashSet<_> = made.collect();
+        self.findings.retain(|name| !made.contains(name));
+        for (name, why) in absent {
+            self.findings.note(&name, Err(why));
         }
-        self.findings.0.read().get(&member.name).cloned().unwrap_or_default()
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::build::{Agents, build};
 use super::{Fleet, Roster};
-use crate::config::{AgentSection, Config};
+use crate::config::{AgentSection, Config, Folders, directory};
 use crate::govern::{Governor, pools};
 use crate::identity;
 use crate::kinds::{Surroundings, TaskKeys};
@@ -64,7 +64,7 @@ impl Reloader {
         let sections: Vec<_> = next.agent.iter().filter(touches).cloned().collect();
         let (keys, store) = (self.keys.clone(), self.fleet.store.clone());
         let surroundings = Surroundings { pools: pools(&next)?, keys, store };
-        let Agents { offers, governed, clients } = build(sections, surroundings).await?;
+        let Agents { offers, governed, clients, absent } = build(sections, surroundings).await?;
         let resolver = identity::allow_list(&next.identity.allow);
         self.governor.amend(&current, &next, resolver)?;
         let before = self.governor.enlist(governed);
@@ -79,8 +79,14 @@ impl Reloader {
         }
         self.governor.dismiss(&removed);
         self.fleet.change(next.fleet.clone(), |roster| roster.amended(&next.agent, &clients));
+        self.fleet.changed(touched.into_iter(), absent);
         *current = next;
         Ok(changes)
+    }
+
+    /// The configuration in force.
+    pub(crate) async fn config(&self) -> Arc<Config> {
+        self.current.lock().await.clone()
     }
 
     /// The same, for nobody in particular: what came of it is logged.
@@ -102,13 +108,15 @@ impl Reloader {
     }
 }
 
-/// Reloads on SIGHUP, and when the file changes.
+/// Reloads on SIGHUP, and when the file changes, or one of those that describe agents.
 pub(crate) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
+    let standing = |config: &Config| Folders::standing(&config.markdown, directory(file.as_deref()));
     let mut hangup = match signal(SignalKind::hangup()) {
         Ok(hangup) => hangup,
         Err(error) => return tracing::error!(%error, "SIGHUP cannot be heard; nothing is reloaded"),
     };
     let mut seen = file.as_deref().and_then(written);
+    let mut described = standing(&*reloader.config().await);
     loop {
         tokio::select! {
             heard = hangup.recv() => {
@@ -116,6 +124,7 @@ pub(crate) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
                     return;
                 }
                 seen = file.as_deref().and_then(written);
+                described = standing(&*reloader.config().await);
                 reloader.clone().reload_and_say("SIGHUP").await;
             }
             () = tokio::time::sleep(LOOK) => {
@@ -124,6 +133,11 @@ pub(crate) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
                 if now.is_some() && now != seen {
                     seen = now;
                     reloader.clone().reload_and_say("the file has changed").await;
+                }
+                let now = standing(&*reloader.config().await);
+                if now != described {
+                    described = now;
+                    reloader.clone().reload_and_say("what describes agents has changed").await;
                 }
             }
         }

@@ -106,6 +106,13 @@ impl Governor {
         Ok(Arc::new(Self { plane, helper, agents, pipelines, rates, metrics, past }))
     }
 
+    /// The agents under its rule, in the order of names.
+    pub(crate) fn agents(&self) -> Vec<Arc<Governed>> {
+        let mut agents: Vec<_> = self.agents.lock().values().cloned().collect();
+        agents.sort_by(|one, other| one.name.cmp(&other.name));
+        agents
+    }
+
     /// Takes agents under its rule that are about to be mounted. Gives back those whose names they have.
     pub(crate) fn enlist(&self, agents: Vec<Arc<Governed>>) -> Vec<Arc<Governed>> {
         let mut known = self.agents.lock();

@@ -4,25 +4,31 @@
 //! |---|---|
 //! | `builtin` | one that comes with Chancery |
 //! | `a2a` | one elsewhere that speaks A2A, or a pool of several |
+//! | `absent` | one that is known, but nobody answers for it |
 //! | `command` | a program that is run for each message |
 //! | `model` | a model behind an OpenAI-compatible chat endpoint |
 //!
 //! `task_keys` is what those that run here call others with.
 
 mod a2a;
+mod absent;
 mod builtin;
 mod command;
 mod model;
+mod singleton;
 mod task_keys;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use chancery_control::routing::Pool;
-use chancery_sdk::{Agent, AgentSkill, AgentSpec, Relay};
+use chancery_protocol::AgentExtension;
+use chancery_sdk::{Agent, AgentSkill, AgentSpec, JsonObject, Relay};
 use chancery_store::Store;
+use serde_json::{Value, json};
 
-use crate::config::{AgentKind, AgentSection, SkillSection};
+use crate::config::{AgentKind, AgentSection, Cardinality, RuntimeSection, SkillSection};
+use singleton::Singleton;
 
 pub(crate) use task_keys::TaskKeys;
 
@@ -45,11 +51,25 @@ pub(crate) enum Built {
     Agent(Box<AgentSpec>),
     /// One that runs elsewhere.
     Relay(Relay),
+    /// One that is known and cannot answer, and why.
+    Absent(Box<AgentSpec>, String),
 }
 
-/// Makes what a section says.
+/// Makes what a section says. One that a file of its own describes is listed also if it cannot be made: it harms no other.
 pub(crate) async fn build(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Result<Built> {
+    match make(section, surroundings).await {
+        Err(error) if section.described_in.is_some() => {
+            tracing::error!(agent = section.name, "agent `{}` cannot answer: {error:#}", section.name);
+            // Everybody may read it, so the causes stay in the log.
+            absent::build(section, error.to_string())
+        }
+        made => made,
+    }
+}
+
+async fn make(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Result<Built> {
     match section.kind {
+        AgentKind::Absent => absent::build(section, section.absent.clone().unwrap_or_default()),
         AgentKind::Builtin => Ok(Built::Agent(Box::new(builtin::build(section)?))),
         AgentKind::A2a => a2a::build(section, surroundings.pools.get(&section.name)).await.map(Built::Relay),
         AgentKind::Command => Ok(Built::Agent(Box::new(command::build(section, &surroundings.keys).await?))),
@@ -62,7 +82,7 @@ pub(crate) fn declared_skills(section: &AgentSection) -> anyhow::Result<Vec<Stri
     match section.kind {
         AgentKind::Builtin => Ok(skills_of(&builtin::build(section)?)),
         AgentKind::A2a => Ok(Vec::new()),
-        AgentKind::Command | AgentKind::Model => {
+        AgentKind::Command | AgentKind::Model | AgentKind::Absent => {
             let skills = section.card.iter().flat_map(|card| &card.skills);
             Ok(skills.map(|skill| skill.id.clone()).collect())
         }
@@ -73,7 +93,7 @@ impl Built {
     /// The ids of what it can do, as far as that is known.
     pub(crate) fn skills(&self) -> Vec<String> {
         match self {
-            Self::Agent(spec) => skills_of(spec),
+            Self::Agent(spec) | Self::Absent(spec, _) => skills_of(spec),
             Self::Relay(relay) => {
                 let skills = relay.card().map(|card| card.skills.iter().map(|skill| skill.id.clone()));
                 skills.into_iter().flatten().collect()
@@ -86,17 +106,65 @@ fn skills_of(spec: &AgentSpec) -> Vec<String> {
     spec.skill_ids().map(str::to_owned).collect()
 }
 
+/// The media types that agents of a kind take and give, where their cards do not say others; none is all.
+#[derive(Clone, Copy, Default)]
+struct Modes<'a> {
+    input: &'a [&'a str],
+    output: &'a [&'a str],
+}
+
 /// An agent that runs here, as its section describes it.
-fn described(section: &AgentSection, agent: impl Agent) -> AgentSpec {
-    let mut spec = AgentSpec::new(section.name.as_str(), agent);
-    let Some(card) = &section.card else { return spec };
+fn described(
+    section: &AgentSection,
+    agent: impl Agent,
+    modes: Modes<'_>,
+    runtime: Value,
+) -> anyhow::Result<AgentSpec> {
+    let card = section.card.clone().unwrap_or_default();
+    let mut spec = match card.runtime.cardinality {
+        Cardinality::Many => AgentSpec::new(section.name.as_str(), agent),
+        Cardinality::Singleton => AgentSpec::new(section.name.as_str(), Singleton::new(agent)),
+    };
+    if !modes.input.is_empty() {
+        spec = spec.input_modes(modes.input.iter().copied());
+    }
+    if !modes.output.is_empty() {
+        spec = spec.output_modes(modes.output.iter().copied());
+    }
     if let Some(description) = &card.description {
         spec = spec.description(description);
     }
     if let Some(version) = &card.version {
         spec = spec.version(version);
     }
-    card.skills.iter().fold(spec, |spec, skill| spec.skill(described_skill(skill)))
+    if !card.input_modes.is_empty() {
+        spec = spec.input_modes(card.input_modes.iter().map(String::as_str));
+    }
+    if !card.output_modes.is_empty() {
+        spec = spec.output_modes(card.output_modes.iter().map(String::as_str));
+    }
+    spec = card.skills.iter().fold(spec, |spec, skill| spec.skill(described_skill(skill)));
+    let runtime = JsonObject::from_value(&labelled(runtime, &card.runtime))?;
+    Ok(spec.extension(AgentExtension::new(RUNTIME_EXTENSION).params(runtime)))
+}
+
+/// How an agent is run, with what its section says about it.
+fn labelled(mut runtime: Value, section: &RuntimeSection) -> Value {
+    let RuntimeSection { role, cardinality, scheduling, required_skills, labels } = section;
+    let is_singleton = *cardinality == Cardinality::Singleton;
+    let said = [
+        ("role_class", role.as_ref().map(|role| json!(role))),
+        ("cardinality", is_singleton.then(|| json!("singleton"))),
+        ("scheduling", scheduling.as_ref().map(|scheduling| json!(scheduling))),
+        ("required_skills", (!required_skills.is_empty()).then(|| json!(required_skills))),
+        ("labels", (!labels.is_empty()).then(|| json!(labels))),
+    ];
+    for (key, value) in said {
+        if let Some(value) = value {
+            runtime[key] = value;
+        }
+    }
+    runtime
 }
 
 fn described_skill(skill: &SkillSection) -> AgentSkill {

@@ -77,6 +77,14 @@ impl Response {
         self.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim()
     }
 
+    /// The next line of the body, with its end.
+    #[allow(dead_code, reason = "the acceptance tests read streams so")]
+    pub(crate) fn next_line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let count = self.body.read_line(&mut line).expect("a line, or the end");
+        (count > 0).then_some(line)
+    }
+
     pub(crate) fn text(mut self) -> String {
         let mut text = String::new();
         self.body.read_to_string(&mut text).expect("the whole body, in UTF-8");

@@ -4,9 +4,10 @@ use chancery_sdk::protocol::{StreamResponse, Task};
 use chancery_sdk::{ErrorCode, Events};
 use serde_json::Value;
 
+use super::ECHO;
 use super::gateway::Gateway;
-use super::wire::WIRES;
-use super::{ECHO, refused};
+use super::refusals::{Refusal, is_send};
+use super::wire::{Manner, WIRES};
 
 fn asked(gateway: &Gateway, arguments: &[&str]) -> Value {
     let text = gateway.run(&[&["admin", "-o", "json"], arguments].concat());
@@ -26,12 +27,10 @@ async fn first_task(events: &mut Events) -> Task {
 async fn a_contained_agent_refuses_on_every_wire_also_after_a_restart_until_it_is_released() {
     let mut gateway = Gateway::start(ECHO);
     gateway.run(&["admin", "contain", "echo", "--reason", "leaks prompts"]);
+    let refusal =
+        Refusal { gate: "containment", code: ErrorCode::PermissionDenied, reason: "AGENT_CONTAINED" };
     for round in 0..2 {
-        for wire in &WIRES {
-            let client = wire.connect(&gateway, "echo").await;
-            let outcome = client.send("hello").await;
-            refused(outcome, ErrorCode::PermissionDenied, "containment", "AGENT_CONTAINED");
-        }
+        refusal.is_met(&gateway, "echo", Manner::default(), is_send).await;
         if round == 0 {
             gateway.kill_and_restart();
         }

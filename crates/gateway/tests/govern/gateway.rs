@@ -1,5 +1,7 @@
 //! A gateway in a process of its own, with a folder of its own.
 
+#![allow(dead_code, reason = "several test binaries share it, and each uses a part")]
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

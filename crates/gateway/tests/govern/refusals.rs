@@ -9,13 +9,13 @@ use crate::gateway::Gateway;
 use crate::wire::{Manner, WIRES, ask, operations};
 
 /// How a gate refuses.
-struct Refusal {
-    gate: &'static str,
-    code: ErrorCode,
-    reason: &'static str,
+pub(crate) struct Refusal {
+    pub(crate) gate: &'static str,
+    pub(crate) code: ErrorCode,
+    pub(crate) reason: &'static str,
 }
 
-fn is_send(operation: Operation) -> bool {
+pub(crate) fn is_send(operation: Operation) -> bool {
     matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage)
 }
 
@@ -26,7 +26,13 @@ impl Refusal {
     }
 
     /// Asks for every operation there is, on every wire. Those that the gate is for are refused by it, the others are not.
-    async fn is_met(&self, gateway: &Gateway, agent: &str, manner: Manner, is_for: fn(Operation) -> bool) {
+    pub(crate) async fn is_met(
+        &self,
+        gateway: &Gateway,
+        agent: &str,
+        manner: Manner,
+        is_for: fn(Operation) -> bool,
+    ) {
         for wire in &WIRES {
             let client = wire.connect(gateway, agent).await;
             for operation in operations().into_iter().filter(|operation| wire.has(*operation)) {

@@ -45,16 +45,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream, GetTaskRequest,
-    ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse, ListTasksRequest,
-    PoolWatch, Principal, PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse,
-    SubscribeToTaskRequest, TaskId, TaskPage, TaskPushNotificationConfig, TaskView,
+    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream,
+    GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse, ListTasksRequest, PoolWatch, Principal,
+    PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId,
+    TaskPage, TaskPushNotificationConfig, TaskView,
 };
 use chancery_store::{Scope, Store};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::{Client, ClientError, Options};
-use crate::tasks::{Notifier, Tasks, Unstoppable};
+use crate::tasks::{Notifier, Tasks, Unstoppable, no_extended_card};
 use carry::Carriers;
 use line::Line;
 
@@ -433,6 +434,11 @@ impl Endpoint for RelayEndpoint {
 
     async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
         self.core.tasks.delete_push_config(call).await
+    }
+
+    /// What the agent tells those whom it knows it tells us, and not our callers.
+    async fn extended_card(&self, _: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
+        Err(no_extended_card())
     }
 }
 

@@ -105,8 +105,9 @@ impl Core {
         {
             return Ok(Taken::Repeats(scope, task));
         }
-        if context.new_task.is_some() {
-            // Whoever has named the task may ask for it before it has ended, so it has to be here before that.
+        if context.new_task.is_some() || context.hold.is_some() {
+            // Whoever has named the task may ask for it before it has ended, and whoever has let the call through may
+            // stop it. So it has to be here before that.
             request.configuration.get_or_insert_default().return_immediately = true;
         }
         let configuration = request.configuration.as_mut();

@@ -24,7 +24,7 @@ use chancery_protocol::{
 use chancery_store::{Batch, Scope, Store, StoreError};
 
 use crate::spec::AgentSpec;
-use crate::tasks::{Notifier, Tasks, Unstoppable, from_store, task_is_over, view};
+use crate::tasks::{Notifier, Tasks, Unstoppable, from_store, no_extended_card, task_is_over, view};
 use queue::Work;
 
 pub(crate) use failure::contained;
@@ -217,9 +217,7 @@ impl Endpoint for Runtime {
                 let public = (*self.0.card).clone();
                 contained("extended_card", || make(&call.context.principal, public)).map(Arc::new)
             }
-            None => {
-                Err(Error::with_message(ErrorCode::UnsupportedOperation, "This agent has no extended card"))
-            }
+            None => Err(no_extended_card()),
         }
     }
 }

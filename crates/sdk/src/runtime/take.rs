@@ -311,6 +311,7 @@ impl Core {
             skill: context.skill,
             agent: self.spec.name.clone(),
             hold: context.hold,
+            lineage: context.lineage,
         })
     }
 

@@ -49,3 +49,8 @@ pub(crate) fn task_is_over(id: &TaskId) -> Error {
     Error::with_message(ErrorCode::UnsupportedOperation, "The task has ended and takes no more messages")
         .about("taskId", id.as_str())
 }
+
+/// An agent that tells everybody the same of itself.
+pub(crate) fn no_extended_card() -> Error {
+    Error::with_message(ErrorCode::UnsupportedOperation, "This agent has no extended card")
+}

@@ -24,7 +24,7 @@ use chancery_protocol::{
 use chancery_store::{Appended, Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
 use futures_core::Stream as _;
 
-pub(crate) use failure::{from_store, task_is_over};
+pub(crate) use failure::{from_store, no_extended_card, task_is_over};
 use holds::Holds;
 pub(crate) use incoming::{admission, check_context};
 pub(crate) use live::{Live, LiveTasks};

@@ -1,6 +1,6 @@
 //! What the card of an agent says that the gateway runs itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,46 @@ pub(crate) struct CardSection {
     pub(crate) version: Option<String>,
     /// What it can do.
     pub(crate) skills: Vec<SkillSection>,
+    /// The media types that it takes, instead of those that its kind takes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) input_modes: Vec<String>,
+    /// The media types that it answers with, instead of those that its kind does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) output_modes: Vec<String>,
+    /// How it is run.
+    #[serde(skip_serializing_if = "RuntimeSection::is_default")]
+    pub(crate) runtime: RuntimeSection,
+}
+
+/// How an agent is run, for those who choose by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RuntimeSection {
+    /// What sort of work it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<String>,
+    /// Whether it does one thing at a time.
+    pub(crate) cardinality: Cardinality,
+    /// How its work is to be scheduled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) scheduling: Option<String>,
+    /// What it needs to do its work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) required_skills: Vec<String>,
+    /// Anything else to know it by.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// Whether an agent does one thing at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cardinality {
+    /// As much as comes.
+    #[default]
+    Many,
+    /// One turn at a time; others wait for it.
+    Singleton,
 }
 
 /// Something that an agent can do.
@@ -40,6 +80,12 @@ pub(crate) struct SkillSection {
     pub(crate) examples: Vec<String>,
 }
 
+impl RuntimeSection {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl CardSection {
     pub(in crate::config) fn complaints(&self) -> Vec<Complaint> {
         let mut seen = BTreeSet::new();
@@ -56,6 +102,17 @@ impl CardSection {
                 complaints.push((key, "must not be empty; leave it out".to_owned()));
             }
         }
+        for (key, modes) in [("input_modes", &self.input_modes), ("output_modes", &self.output_modes)] {
+            for mode in modes.iter().filter(|mode| !is_media_type(mode)) {
+                complaints.push((key, format!("`{mode}` is no media type, such as `text/plain`")));
+            }
+        }
         complaints
     }
+}
+
+fn is_media_type(mode: &str) -> bool {
+    let is_token =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    mode.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
 }

@@ -91,6 +91,25 @@ pub(crate) enum CommandIsolation {
 }
 
 impl CommandSection {
+    /// A program of which nothing is said but how it is run.
+    pub(crate) fn of(run: Vec<String>) -> Self {
+        Self {
+            run,
+            input: CommandInput::default(),
+            env: Vec::new(),
+            read: Vec::new(),
+            write: Vec::new(),
+            network: CommandNetwork::default(),
+            isolation: CommandIsolation::default(),
+            max_duration_ms: minute(),
+            max_memory_bytes: gibibyte(),
+            max_output_bytes: mebibyte(),
+            max_disk_bytes: disk(),
+            max_processes: processes(),
+            price_per_second: None,
+        }
+    }
+
     pub(in crate::config) fn complaints(&self) -> Vec<Complaint> {
         let mut complaints = Vec::new();
         match self.run.first() {

@@ -5,6 +5,7 @@ mod card;
 mod cards;
 mod command;
 mod fleet;
+mod markdown;
 mod model;
 
 pub(crate) use admin::*;
@@ -12,6 +13,7 @@ pub(crate) use card::*;
 pub(crate) use cards::*;
 pub(crate) use command::*;
 pub(crate) use fleet::*;
+pub(crate) use markdown::*;
 pub(crate) use model::*;
 
 /// What is wrong in a section: the key, what, and what to do about it.

@@ -17,13 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use chancery_protocol::AgentExtension;
-use chancery_sdk::{Agent, AgentSpec, Failure, JsonObject, Outcome, Turn};
+use chancery_sdk::{Agent, AgentSpec, Failure, Outcome, Turn};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
 use super::task_keys::{TaskKey, TaskKeys};
-use super::{RUNTIME_EXTENSION, described};
+use super::{Modes, described};
 use crate::config::{AgentSection, CommandInput, CommandIsolation, CommandNetwork, CommandSection};
 use crate::sandbox::{Limits, Plan, Running, launch, preflight};
 use meter::{Meter, Rate};
@@ -72,14 +71,12 @@ pub(super) async fn build(section: &AgentSection, keys: &Arc<TaskKeys>) -> anyho
         keys: (command.network == CommandNetwork::Host).then(|| keys.clone()),
     };
     let timeout = agent.max_duration + SLACK;
-    let spec = described(section, agent)
-        .output_modes(["text/plain"])
-        .extension(AgentExtension::new(RUNTIME_EXTENSION).params(JsonObject::from_value(&runtime)?))
-        .turn_timeout(timeout);
-    Ok(match command.input {
-        CommandInput::Text => spec.input_modes(["text/plain"]),
-        CommandInput::Json => spec,
-    })
+    let input: &[_] = match command.input {
+        CommandInput::Text => &["text/plain"],
+        CommandInput::Json => &[],
+    };
+    let modes = Modes { input, output: &["text/plain"] };
+    Ok(described(section, agent, modes, runtime)?.turn_timeout(timeout))
 }
 
 fn plan(command: &CommandSection) -> anyhow::Result<Plan> {

@@ -15,13 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chancery_protocol::AgentExtension;
-use chancery_sdk::{Agent, AgentSpec, Failure, JsonObject, Outcome, Turn};
+use chancery_sdk::{Agent, AgentSpec, Failure, Outcome, Turn};
 use chancery_store::Store;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{RUNTIME_EXTENSION, described};
+use super::{Modes, described};
 use crate::config::{AgentSection, ModelSection};
 use chat::{Chat, Piece};
 use conversation::Conversation;
@@ -56,11 +55,8 @@ pub(super) fn build(section: &AgentSection, store: &Arc<Store>) -> anyhow::Resul
     };
     let timeout = agent.max_duration + SLACK;
     let runtime = json!({"runtime": "model", "model": model.model});
-    Ok(described(section, agent)
-        .input_modes(["text/plain"])
-        .output_modes(["text/plain"])
-        .extension(AgentExtension::new(RUNTIME_EXTENSION).params(JsonObject::from_value(&runtime)?))
-        .turn_timeout(timeout))
+    let modes = Modes { input: &["text/plain"], output: &["text/plain"] };
+    Ok(described(section, agent, modes, runtime)?.turn_timeout(timeout))
 }
 
 /// The key of the endpoint, which never stands in the configuration itself.
