@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    BoxFuture, Call, Denied, HopId, JsonObject, Operation, Request, SendMessageRequest, TaskId,
+    BoxFuture, Call, Denied, HopId, JsonObject, Operation, Principal, Request, SendMessageRequest, TaskId,
 };
 
 use crate::Millis;
@@ -93,6 +93,8 @@ pub(crate) struct Given {
     pub(crate) route: Option<Route>,
     pub(crate) descent: Option<Descent>,
     pub(crate) reservation: Option<Reservation>,
+    /// Who pays.
+    pub(crate) payer: Option<Principal>,
     /// The account of the root, which the calls that follow from this one are charged to as well.
     pub(crate) root: Option<Arc<Account>>,
     pub(crate) tariff: Option<Arc<Tariff>>,

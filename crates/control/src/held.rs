@@ -139,6 +139,7 @@ impl Held {
             trace: Some(self.trace.clone()),
             realm: self.open.realm.clone(),
             caller: self.open.caller.clone(),
+            payer: Some(&self.payer.id).filter(|payer| **payer != self.open.caller).cloned(),
             agent: self.open.agent.clone(),
             skill: self.skill.clone(),
             peer: self.open.peer.clone(),

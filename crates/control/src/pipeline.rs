@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    BoxFuture, Call, Denied, DeniedKind, DynEndpoint, Error, ErrorCode, PeerWatch, Principal, Reply,
-    SendMessageResponse,
+    BoxFuture, Call, Denied, DeniedKind, DynEndpoint, Error, ErrorCode, PeerWatch, Reply, SendMessageResponse,
 };
 
 use crate::Millis;
@@ -114,8 +113,7 @@ impl Pipeline {
         let Passage { mut call, hop, now, mut given, plane, .. } = passage;
         let descent = given.descent.take().ok_or_else(|| Error::new(ErrorCode::Internal))?;
         let principal = call.context.principal.clone();
-        let above = descent.parent.as_ref().and_then(|parent| plane.held(parent.hop));
-        let payer: Principal = above.as_ref().map_or_else(|| principal.clone(), |above| above.payer.clone());
+        let payer = given.payer.take().unwrap_or_else(|| principal.clone());
         let route = given.route.as_ref().map(|route| &route.decision);
         let peer = route.and_then(|decision| decision.peer.clone());
         let stays_here = route.is_some_and(|decision| decision.peer.is_none());

@@ -13,13 +13,12 @@ use parking_lot::Mutex;
 use crate::Millis;
 use crate::containment::Containment;
 use crate::gate::Gate;
-use crate::gates::UNATTRIBUTED;
 use crate::gates::{
     BudgetGate, ContainmentGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate,
 };
 use crate::held::Held;
 use crate::identity::IdentityResolver;
-use crate::ledger::{Cap, Caps, Ledger, Limits, Prices, Scope, Unlimited};
+use crate::ledger::{Account, Cap, Caps, Ledger, Limits, Prices, Scope, Unlimited};
 use crate::lineage::{Lineage, Rules};
 use crate::policy::{Policy, Slots};
 use crate::routing::Pool;
@@ -170,6 +169,9 @@ pub struct Plane {
 
 const SHARDS: usize = 32;
 
+/// What the account of an agent is called that does not say for whom it calls: this and its name.
+pub(crate) const UNATTRIBUTED: &str = "unattributed/";
+
 // === impl Plane ===
 
 impl Plane {
@@ -270,6 +272,15 @@ impl Plane {
             }
         }
         late.iter().for_each(|held| held.time_is_up());
+    }
+
+    /// The account of whoever pays: of a caller, or of an agent that does not say for whom it calls.
+    pub(crate) fn account_of(&self, realm: &Arc<str>, payer: &Arc<str>, now: Millis) -> Option<Arc<Account>> {
+        let scope = Scope::Caller { realm: realm.clone(), id: payer.clone() };
+        match payer.starts_with(UNATTRIBUTED) {
+            true => self.ledger.account_with(&scope, &self.settings.load().unattributed, now),
+            false => self.ledger.account(&scope, now),
+        }
     }
 
     /// The open call of this id.

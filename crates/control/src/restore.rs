@@ -9,7 +9,7 @@ use chancery_protocol::{Amount, Edge, Hold, HopId, Principal, TaskId};
 use crate::Millis;
 use crate::gate::Given;
 use crate::held::{Held, Leaving, is_cut_short};
-use crate::ledger::{Account, Accounts, Reservation};
+use crate::ledger::{Account, Accounts, Reservation, Scope};
 use crate::lineage::DEEPEST;
 use crate::plane::Plane;
 
@@ -32,6 +32,19 @@ impl Plane {
         Reservation::force(accounts, Amount::default(), at).settle(charged, at);
     }
 
+    /// The accounts that are charged for a call to an agent: of everything, of the realm, of whoever pays, of the agent.
+    pub fn accounts_charged(
+        &self,
+        realm: &Arc<str>,
+        payer: &Arc<str>,
+        agent: &Arc<str>,
+        now: Millis,
+    ) -> Accounts {
+        let shared = [Scope::Global, Scope::Realm(realm.clone()), Scope::Agent(agent.clone())];
+        let shared = shared.iter().filter_map(|scope| self.ledger.account(scope, now));
+        shared.chain(self.account_of(realm, payer, now)).collect()
+    }
+
     /// Holds again what open calls held, and has those stopped that are for nobody any more. To be given the records of all
     /// roots that have open calls, ended calls included; the table of open calls must have been rebuilt from the same.
     pub fn restore(self: &Arc<Self>, edges: &[Edge]) -> Vec<RestoredCall> {
@@ -41,15 +54,14 @@ impl Plane {
         let unsettled = edges.iter().filter(|edge| edge.settled.is_none());
         let accounts = |edge: &Edge| {
             let call = self.ledger.hop(edge.hop, self.settings.load().call_cap);
-            let mut accounts = self.ledger.accounts_of(edge, now);
+            let mut accounts = self.accounts_charged(&edge.realm, edge.paid_by(), &edge.agent, now);
             accounts.extend(roots.get(&edge.root).cloned().into_iter().chain(call));
             accounts
         };
         let reservations = self.ledger.restore(unsettled, accounts, now);
         let restored = reservations.into_iter().filter_map(|(hop, reservation)| {
             let edge = by_hop.get(&hop)?;
-            let payer = by_hop.get(&edge.root).unwrap_or(edge);
-            let held = self.restored(edge, payer, reservation, roots.get(&edge.root).cloned())?;
+            let held = self.restored(edge, reservation, roots.get(&edge.root).cloned())?;
             if is_for_nobody(edge, &by_hop) {
                 held.stop(None);
             }
@@ -80,7 +92,6 @@ impl Plane {
     fn restored(
         self: &Arc<Self>,
         edge: &Edge,
-        payer: &Edge,
         reservation: Reservation,
         root: Option<Arc<Account>>,
     ) -> Option<Arc<Held>> {
@@ -102,7 +113,7 @@ impl Plane {
         let leaving = Leaving {
             open,
             principal,
-            payer: Principal { realm: payer.realm.clone(), id: payer.caller.clone() },
+            payer: Principal { realm: edge.realm.clone(), id: edge.paid_by().clone() },
             // Its agent has the one that it was given.
             token: String::new(),
             now: Millis(u64::try_from(edge.opened.as_millis()).unwrap_or_default()),

@@ -380,6 +380,38 @@ fn a_root_bounds_all_that_is_done_on_its_behalf() {
 }
 
 #[test]
+fn what_is_done_for_somebody_is_paid_by_them_also_after_a_restart() {
+    let world = Arc::new(World::default());
+    let setup = Setup { usd_per_minute: Some(1_000_000), price: Some(100), ..Setup::default() };
+    let before = plane(&setup, &world);
+    let first = Arc::new(Worker { works_on: true, ..Worker::default() });
+    let planner = pipeline(&before, "planner", first.clone());
+    let worker = pipeline(&before, "worker", Arc::new(Worker::default()));
+    let _ = run(&planner, call("alice"));
+    let hold = first.calls.lock()[0].hold.clone().expect("it was let through");
+    assert!(run(&worker, on_behalf_of("planner", &*hold)).is_ok());
+    let for_alice = world.records.lock()[0].clone();
+    assert_eq!((&*for_alice.caller, for_alice.payer.as_deref()), ("planner", Some("alice")));
+    assert_eq!(held(&before, "planner"), (0, 0));
+
+    // Of an agent that works on nothing, nobody knows for whom it calls.
+    let mut lost = on_behalf_of("idler", &*hold);
+    lost.context.lineage = None;
+    assert!(run(&worker, lost).is_ok());
+    let for_nobody = world.records.lock()[1].clone();
+    assert_eq!((&*for_nobody.caller, &**for_nobody.paid_by()), ("idler", "unattributed/idler"));
+
+    let after = plane(&setup, &world);
+    let now = after.hands.now();
+    for edge in [for_alice, for_nobody] {
+        let accounts = after.accounts_charged(&edge.realm, edge.paid_by(), &edge.agent, now);
+        after.charged_before(&accounts, edge.settled.expect("it is over").charged, now);
+    }
+    assert_eq!(held(&after, "alice"), (0, 100));
+    assert_eq!((held(&after, "planner"), held(&after, "idler")), ((0, 0), (0, 0)));
+}
+
+#[test]
 fn a_repeated_call_is_not_paid_for_again() {
     let world = Arc::new(World::default());
     let plane = plane(&Setup { tasks_per_minute: Some(0), ..Setup::default() }, &world);

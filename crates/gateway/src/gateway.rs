@@ -21,6 +21,7 @@ const FILE: &str = "chancery.db";
 pub(crate) struct Gateway {
     server: Server,
     store: Arc<Store>,
+    governor: Arc<Governor>,
     names: Vec<String>,
 }
 
@@ -79,10 +80,16 @@ impl Gateway {
         let reloader = Reloader::new(load, config.clone(), governor.clone(), fleet, keys);
         let contained = ContainedFile::of(&config.store.data);
         contained.put_in_force(&governor.plane().containment)?;
-        let desk = Desk { reloader: reloader.clone(), governor, store: store.clone(), service, contained };
+        let desk = Desk {
+            reloader: reloader.clone(),
+            governor: governor.clone(),
+            store: store.clone(),
+            service,
+            contained,
+        };
         admin::open(&config.admin, &config.store.data, desk).await?;
         tokio::spawn(fleet::watch(reloader, file));
-        Ok(Self { server, store, names })
+        Ok(Self { server, store, governor, names })
     }
 
     /// What is served, for people.
@@ -105,6 +112,7 @@ impl Gateway {
     /// Serves until SIGTERM or Ctrl-C.
     pub(crate) async fn run(self) {
         self.server.run().await;
+        self.governor.flush().await;
         self.store.close();
     }
 }

@@ -180,7 +180,7 @@ macro_rules! operations {
             )*
 
             /// Any of the above, by what the request is.
-            fn call(&self, call: Call) -> impl Future<Output = Result<Reply, Error>> + Send {
+            fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
                 dispatch(self, call)
             }
         }
@@ -212,33 +212,34 @@ operations! {
     extended_card(GetExtendedAgentCardRequest) -> Arc<AgentCard>, UnsupportedOperation;
 }
 
-async fn dispatch<E: Endpoint + ?Sized>(endpoint: &E, call: Call) -> Result<Reply, Error> {
+/// Each operation in a future of its own: what one of them needs, the others do not carry around.
+fn dispatch<E: Endpoint + ?Sized>(endpoint: &E, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
     let Call { request, context } = call;
     macro_rules! to {
-        ($method:ident($request:expr)) => {
-            endpoint.$method(Call { request: $request, context }).await?
-        };
+        ($method:ident($request:expr), $reply:expr) => {{
+            let answer = endpoint.$method(Call { request: $request, context });
+            Box::pin(async move { answer.await.map($reply) })
+        }};
     }
-    Ok(match request {
-        Request::SendMessage(request) => Reply::Sent(to!(send_message(request))),
-        Request::SendStreamingMessage(request) => Reply::Stream(to!(send_streaming_message(request))),
-        Request::GetTask(request) => Reply::Task(to!(get_task(request))),
-        Request::ListTasks(request) => Reply::Tasks(to!(list_tasks(request))),
-        Request::CancelTask(request) => Reply::Task(to!(cancel_task(request))),
-        Request::SubscribeToTask(request) => Reply::Stream(to!(subscribe_to_task(request))),
+    match request {
+        Request::SendMessage(request) => to!(send_message(request), Reply::Sent),
+        Request::SendStreamingMessage(request) => to!(send_streaming_message(request), Reply::Stream),
+        Request::GetTask(request) => to!(get_task(request), Reply::Task),
+        Request::ListTasks(request) => to!(list_tasks(request), Reply::Tasks),
+        Request::CancelTask(request) => to!(cancel_task(request), Reply::Task),
+        Request::SubscribeToTask(request) => to!(subscribe_to_task(request), Reply::Stream),
         Request::CreateTaskPushNotificationConfig(request) => {
-            Reply::PushConfig(to!(create_push_config(request)))
+            to!(create_push_config(request), Reply::PushConfig)
         }
-        Request::GetTaskPushNotificationConfig(request) => Reply::PushConfig(to!(get_push_config(request))),
+        Request::GetTaskPushNotificationConfig(request) => to!(get_push_config(request), Reply::PushConfig),
         Request::ListTaskPushNotificationConfigs(request) => {
-            Reply::PushConfigs(to!(list_push_configs(request)))
+            to!(list_push_configs(request), Reply::PushConfigs)
         }
         Request::DeleteTaskPushNotificationConfig(request) => {
-            to!(delete_push_config(request));
-            Reply::Empty
+            to!(delete_push_config(request), |()| Reply::Empty)
         }
-        Request::GetExtendedAgentCard(request) => Reply::Card(to!(extended_card(request))),
-    })
+        Request::GetExtendedAgentCard(request) => to!(extended_card(request), Reply::Card),
+    }
 }
 
 /// An [`Endpoint`] as an object, so that different ones can be mounted side by side.
@@ -249,7 +250,7 @@ pub trait DynEndpoint: Send + Sync + 'static {
 
 impl<E: Endpoint> DynEndpoint for E {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
-        Box::pin(Endpoint::call(self, call))
+        Endpoint::call(self, call)
     }
 }
 

@@ -85,6 +85,7 @@ pub(crate) struct Inner {
     pub(crate) violations: Vec<FieldViolation>,
     pub(crate) denied: Option<Denied>,
     pub(crate) retry_after: Option<Duration>,
+    challenge: Option<&'static str>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -209,6 +210,7 @@ impl Error {
             violations: Vec::new(),
             denied: None,
             retry_after: None,
+            challenge: None,
             source: None,
         }))
     }
@@ -256,6 +258,13 @@ impl Error {
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.0.retry_after = Some(wait);
+        self
+    }
+
+    /// Says how to prove who one is: what stands in `WWW-Authenticate` (RFC 9110).
+    #[must_use]
+    pub fn challenge(mut self, challenge: &'static str) -> Self {
+        self.0.challenge = Some(challenge);
         self
     }
 
@@ -319,6 +328,12 @@ impl Error {
     /// When trying again makes sense.
     pub fn wait(&self) -> Option<Duration> {
         self.0.retry_after
+    }
+
+    /// How to prove who one is, if that is what is missing.
+    pub fn challenged(&self) -> Option<&'static str> {
+        let usual = (self.code() == ErrorCode::Unauthenticated).then_some("Bearer");
+        self.0.challenge.or(usual)
     }
 
     /// Whether the same call may succeed later.

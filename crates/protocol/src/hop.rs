@@ -45,6 +45,10 @@ pub struct Edge {
     pub realm: Arc<str>,
     /// Who called.
     pub caller: Arc<str>,
+    /// Who pays, by the name of the account in the same realm, if that is not the caller: whoever began what this is done
+    /// for, or the allowance of an agent that does not say for whom it calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payer: Option<Arc<str>>,
     /// Which agent was called.
     pub agent: Arc<str>,
     /// For which of its skills, if that is known.
@@ -139,6 +143,15 @@ pub trait Hold: Send + Sync + fmt::Debug {
 
     /// That has not been committed, and will not be.
     fn refused(&self);
+}
+
+// === impl Edge ===
+
+impl Edge {
+    /// Who pays, by the name of the account.
+    pub fn paid_by(&self) -> &Arc<str> {
+        self.payer.as_ref().unwrap_or(&self.caller)
+    }
 }
 
 // === impl HopId ===

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::{SerializeStruct, Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::field::{Base64, is_default, null_as_default};
@@ -283,23 +283,23 @@ impl From<String> for Part {
 
 impl Serialize for Part {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+        let mut part = serializer.serialize_struct("Part", 4)?;
         match &self.content {
-            Content::Text(text) => map.serialize_entry("text", text)?,
-            Content::Raw(bytes) => map.serialize_entry("raw", &STANDARD.encode(bytes))?,
-            Content::Url(url) => map.serialize_entry("url", url)?,
-            Content::Data(data) => map.serialize_entry("data", data)?,
+            Content::Text(text) => part.serialize_field("text", text)?,
+            Content::Raw(bytes) => part.serialize_field("raw", &STANDARD.encode(bytes))?,
+            Content::Url(url) => part.serialize_field("url", url)?,
+            Content::Data(data) => part.serialize_field("data", data)?,
         }
         if let Some(metadata) = &self.metadata {
-            map.serialize_entry("metadata", metadata)?;
+            part.serialize_field("metadata", metadata)?;
         }
         if let Some(filename) = &self.filename {
-            map.serialize_entry("filename", filename)?;
+            part.serialize_field("filename", filename)?;
         }
         if let Some(media_type) = &self.media_type {
-            map.serialize_entry("mediaType", media_type)?;
+            part.serialize_field("mediaType", media_type)?;
         }
-        map.end()
+        part.end()
     }
 }
 

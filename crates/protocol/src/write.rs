@@ -29,13 +29,30 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
-    let plain = plain_length(bytes);
-    if plain == bytes.len() {
+    if is_plain(bytes) {
         out.extend_from_slice(bytes);
     } else {
         write_escapes(out, bytes);
     }
     out.push(b'"');
+}
+
+/// The name of a field or variant. Those are written in the source, and none needs escaping.
+fn write_name(out: &mut Vec<u8>, name: &'static str) {
+    debug_assert!(is_plain(name.as_bytes()), "a name that needs escaping: {name}");
+    out.reserve(name.len() + 3);
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+/// Whether nothing in it must be escaped. Looks at whole words only; the last one overlaps the one before it.
+fn is_plain(bytes: &[u8]) -> bool {
+    let (Some(last), (words, _)) = (bytes.last_chunk(), bytes.as_chunks()) else {
+        return plain_length(bytes) == bytes.len();
+    };
+    let special = |special, word: &[u8; 8]| special | special_bytes(u64::from_le_bytes(*word));
+    words.iter().chain([last]).fold(0, special) == 0
 }
 
 #[cold]
@@ -108,10 +125,9 @@ impl<'a> Writer<'a> {
     }
 
     /// An enum's variant: an object with one entry, named after it.
-    fn variant(self, name: &str) -> Self {
+    fn variant(self, name: &'static str) -> Self {
         self.0.push(b'{');
-        write_string(self.0, name);
-        self.0.push(b':');
+        write_name(self.0, name);
         self
     }
 }
@@ -257,8 +273,7 @@ impl Items<'_> {
 
     fn entry<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Done {
         self.separate();
-        write_string(self.out, key);
-        self.out.push(b':');
+        write_name(self.out, key);
         value.serialize(Writer(self.out))
     }
 

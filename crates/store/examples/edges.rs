@@ -210,6 +210,7 @@ fn edge(scope: &Scope, task: &TaskId) -> Edge {
         trace: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()),
         realm: scope.realm.clone(),
         caller: scope.owner.clone(),
+        payer: None,
         agent: scope.agent.clone(),
         skill: Some("rag.query".into()),
         peer: None,

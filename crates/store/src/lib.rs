@@ -27,6 +27,7 @@ mod fold;
 mod limits;
 mod memory;
 mod outbox;
+mod packed;
 mod record;
 mod recovery;
 mod root;

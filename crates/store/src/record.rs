@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use chancery_protocol::{
-    Artifact, ContextId, Edge, Event, Json, JsonObject, KeptTask, Message, Part, Task,
-    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatusUpdateEvent, Timestamp, write_json,
+    Artifact, ContextId, Edge, Error, Event, Json, JsonObject, KeptTask, Message, Part, StreamResponse, Task,
+    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, Timestamp, write_json,
 };
 use serde::Serialize;
 
@@ -244,19 +244,41 @@ impl Batch {
 
     /// The time of the last status in here. None if there is no status: that changes no place in any order.
     pub(crate) fn status_time(&self) -> Option<Timestamp> {
-        let status = |change: &Change| match change {
-            Change::Created(task) => Some(task.status.timestamp),
-            Change::Status(update, _) => Some(update.status.timestamp),
-            Change::Artifact(_) => None,
-        };
-        let time = self.changes.iter().rev().find_map(status)?;
-        Some(time.unwrap_or_else(Timestamp::now))
+        Some(self.last_status()?.timestamp.unwrap_or_else(Timestamp::now))
+    }
+
+    /// Whether the task begins and ends in here.
+    pub fn is_life(&self) -> bool {
+        self.creates() && self.ends()
     }
 
     /// Whether the task begins and ends in here and nobody is to be shown or sent its events. Nobody can have seen
     /// it in between, so it is compacted at once.
     pub(crate) fn is_whole_life(&self) -> bool {
-        !self.is_watched && self.push.is_none() && self.creates() && self.ends()
+        !self.is_watched && self.push.is_none() && self.is_life()
+    }
+
+    /// Whether the task begins and ends in here, and its events are all there is to know of it.
+    pub(crate) fn is_told_life(&self) -> bool {
+        let all_is_shown = |change: &Change| !matches!(change, Change::Status(_, said) if !said.is_empty());
+        self.push.is_none() && self.is_life() && self.changes.iter().all(all_is_shown)
+    }
+
+    /// The conversation of the task that begins in here.
+    pub(crate) fn context_id(&self) -> Option<&ContextId> {
+        match self.changes.first() {
+            Some(Change::Created(task)) => task.context_id.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The last status in here.
+    pub(crate) fn last_status(&self) -> Option<&TaskStatus> {
+        self.changes.iter().rev().find_map(|change| match change {
+            Change::Created(task) => Some(&task.status),
+            Change::Status(update, _) => Some(&update.status),
+            Change::Artifact(_) => None,
+        })
     }
 
     /// The task, if it is all that is in here and came as JSON.
@@ -275,6 +297,7 @@ impl Batch {
 
     /// The events written one after the other, and where each ends.
     pub(crate) fn encode_joined(&self) -> Result<(Bytes, Vec<usize>), StoreError> {
+        // Not made to fit: it is gone when everyone has been shown it.
         let mut json = Vec::with_capacity(self.encoded_bytes());
         let mut ends = Vec::with_capacity(self.changes.len());
         for (index, change) in self.changes.iter().enumerate() {
@@ -284,20 +307,20 @@ impl Batch {
             }
             ends.push(json.len());
         }
-        Ok((Bytes::from(json.into_boxed_slice()), ends))
+        Ok((Bytes::from(json), ends))
     }
 
     fn written(&self, index: usize) -> Option<&Bytes> {
         self.written.get(index)?.as_ref()
     }
 
-    /// How many bytes the events take, exactly if all of them came as JSON.
+    /// About how many bytes the events take, exactly if all of them came as JSON.
     fn encoded_bytes(&self) -> usize {
         let written = self.written.iter().flatten().map(Bytes::len);
         if written.clone().count() == self.changes.len() {
             return written.sum();
         }
-        self.bytes + 256 * self.changes.len()
+        self.bytes
     }
 }
 
@@ -311,6 +334,16 @@ pub(crate) fn split(json: &Bytes, ends: &[usize]) -> Vec<Event> {
 // === impl Change ===
 
 impl Change {
+    /// What an event has changed, with what was said that it does not show.
+    pub(crate) fn of(event: &Event, said: Vec<Message>) -> Result<Self, Error> {
+        Ok(match event.payload()? {
+            StreamResponse::Task(task) => Self::Created(Box::new(task)),
+            StreamResponse::StatusUpdate(update) => Self::Status(update, said),
+            StreamResponse::ArtifactUpdate(update) => Self::Artifact(update),
+            StreamResponse::Message(_) => return Err(Error::internal("a message is no event of a task")),
+        })
+    }
+
     fn wire(&self) -> Wire<'_> {
         match self {
             Self::Created(task) => Wire::Task(task),

@@ -25,7 +25,7 @@ pub struct Spend {
     pub span: Duration,
     /// What isolates.
     pub realm: Arc<str>,
-    /// Who called; none if all that was theirs has been deleted.
+    /// Who paid: the caller, or whoever it called for; none if all that was theirs has been deleted.
     pub caller: Option<Arc<str>>,
     /// Which agent was called.
     pub agent: Arc<str>,

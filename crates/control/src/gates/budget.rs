@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::Denied;
+use chancery_protocol::{Denied, Principal};
 
 use crate::gate::{Continue, Gate, Passage, Verdict};
 use crate::ledger::{Account, Accounts, Admission, Cap, Metric, Scope, Standing, check};
 use crate::lineage::Payer;
+use crate::plane::UNATTRIBUTED;
 use crate::policy::{self, Facts, Subject};
-
-/// What the accounts of agents are called whose calls nobody answers for but they themselves.
-pub(crate) const UNATTRIBUTED: &str = "unattributed/";
 
 /// The third gate.
 #[derive(Debug)]
@@ -94,19 +92,16 @@ fn accounts(passage: &mut Passage) -> Accounts {
     let parent = passage.given.descent.as_ref().and_then(|descent| descent.parent.as_ref());
     let above = parent.and_then(|parent| plane.held(parent.hop));
     // What is done on somebody's behalf is at their expense, whoever does it.
-    let payee = above.as_ref().map_or_else(|| context.principal.clone(), |above| above.payer.clone());
-    let now = passage.now;
-    let caller = match &payer {
-        Payer::Unattributed(agent) => {
-            let id = format!("{UNATTRIBUTED}{agent}").into();
-            let scope = Scope::Caller { realm: payee.realm.clone(), id };
-            plane.ledger.account_with(&scope, &plane.settings.load().unattributed, now)
+    let payer = match (payer, &above) {
+        (Payer::Unattributed(agent), _) => {
+            let realm = context.principal.realm.clone();
+            Principal { realm, id: format!("{UNATTRIBUTED}{agent}").into() }
         }
-        Payer::Caller | Payer::Root(_) => {
-            let scope = Scope::Caller { realm: payee.realm.clone(), id: payee.id.clone() };
-            plane.ledger.account(&scope, now)
-        }
+        (Payer::Caller | Payer::Root(_), Some(above)) => above.payer.clone(),
+        (Payer::Caller | Payer::Root(_), None) => context.principal.clone(),
     };
+    let now = passage.now;
+    let caller = plane.account_of(&payer.realm, &payer.id, now);
     let ceiling = context.ceiling_micro_usd;
     let root: Option<Arc<Account>> = match &above {
         Some(above) => above.root.clone(),
@@ -115,7 +110,8 @@ fn accounts(passage: &mut Passage) -> Accounts {
     let of_call = if above.is_some() { ceiling } else { None };
     let call = plane.ledger.hop(passage.hop, lowered(plane.settings.load().call_cap, of_call));
     passage.given.root.clone_from(&root);
-    let shared = [Scope::Global, Scope::Realm(payee.realm), Scope::Agent(passage.agent.name.clone())];
+    let shared = [Scope::Global, Scope::Realm(payer.realm.clone()), Scope::Agent(passage.agent.name.clone())];
+    passage.given.payer = Some(payer);
     let shared = shared.iter().filter_map(|scope| plane.ledger.account(scope, now));
     shared.chain(caller).chain(root).chain(call).collect()
 }

@@ -9,7 +9,6 @@ mod policy;
 mod routing;
 
 pub use budget::BudgetGate;
-pub(crate) use budget::UNATTRIBUTED;
 pub use containment::ContainmentGate;
 pub use idempotency::IdempotencyGate;
 pub use identity::IdentityGate;

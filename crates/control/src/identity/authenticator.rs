@@ -204,7 +204,7 @@ impl Unauthenticated {
 
 impl From<Unauthenticated> for Error {
     fn from(failure: Unauthenticated) -> Self {
-        Self::with_message(ErrorCode::Unauthenticated, failure.to_string())
+        Self::with_message(ErrorCode::Unauthenticated, failure.to_string()).challenge(failure.challenge())
     }
 }
 

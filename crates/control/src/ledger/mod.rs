@@ -160,7 +160,7 @@ impl Ledger {
 
     /// The accounts that a recorded call is charged to, but for those of root and call, which end with the process.
     pub fn accounts_of(&self, edge: &Edge, now: Millis) -> Accounts {
-        let caller = Scope::Caller { realm: edge.realm.clone(), id: edge.caller.clone() };
+        let caller = Scope::Caller { realm: edge.realm.clone(), id: edge.paid_by().clone() };
         [Scope::Global, Scope::Realm(edge.realm.clone()), caller, Scope::Agent(edge.agent.clone())]
             .iter()
             .filter_map(|scope| self.account(scope, now))

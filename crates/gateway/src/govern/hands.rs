@@ -7,7 +7,8 @@ use chancery_control::{Booked, Hands, Millis, Plane, Stop};
 use chancery_protocol::{BoxFuture, Edge, Principal, TaskId};
 use chancery_sdk::Service;
 use chancery_store::{Scope, Store};
-use tokio::sync::{Notify, Semaphore, SetOnce, mpsc};
+use tokio::sync::{Notify, Semaphore, SetOnce, mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 
 use super::access;
 use super::clock::SteadyClock;
@@ -27,11 +28,15 @@ pub(super) struct Helper {
     due: Arc<Notify>,
     service: Arc<SetOnce<Service>>,
     metrics: Arc<Metrics>,
+    /// Records that found no place in the queue.
+    beside: TaskTracker,
 }
 
 enum Job {
     Stop(Stop),
     Record(Box<Edge>),
+    /// Everything before this has been done.
+    Tell(oneshot::Sender<()>),
 }
 
 /// What [`Helper`] leaves to be done.
@@ -55,7 +60,17 @@ impl Helper {
             stops: Arc::new(Semaphore::new(STOPS)),
         };
         let clock = SteadyClock::new(store.clock().clone());
-        (Self { store, clock, jobs, due, service, metrics }, worker)
+        (Self { store, clock, jobs, due, service, metrics, beside: TaskTracker::new() }, worker)
+    }
+
+    /// Waits until all records that were given so far are written.
+    pub(super) async fn flush(&self) {
+        let (tell, told) = oneshot::channel();
+        if self.jobs.send(Job::Tell(tell)).await.is_ok() {
+            let _ = told.await;
+        }
+        self.beside.close();
+        self.beside.wait().await;
     }
 
     /// Says who serves, once that is known.
@@ -66,7 +81,13 @@ impl Helper {
     fn give(&self, job: Job) {
         if let Err(mpsc::error::TrySendError::Full(job)) = self.jobs.try_send(job) {
             let (store, service) = (self.store.clone(), self.service.clone());
-            tokio::spawn(async move { job.run(&store, &service).await });
+            let is_record = matches!(job, Job::Record(_));
+            let run = async move { job.run(&store, &service).await };
+            match is_record {
+                true => drop(self.beside.spawn(run)),
+                // To stop a task elsewhere may take long; nobody waits for that.
+                false => drop(tokio::spawn(run)),
+            }
         }
     }
 }
@@ -148,6 +169,7 @@ impl Worker {
 impl Job {
     async fn run(self, store: &Store, service: &SetOnce<Service>) {
         match self {
+            Self::Tell(tell) => drop(tell.send(())),
             Self::Record(edge) => {
                 let hop = edge.hop;
                 if let Err(error) = store.put_edge(edge).await {

@@ -156,6 +156,11 @@ impl Governor {
         self.helper.serves(service);
     }
 
+    /// Waits until the records of all calls that have been answered are written.
+    pub(crate) async fn flush(&self) {
+        self.helper.flush().await;
+    }
+
     /// The gates in front of an agent.
     pub(crate) fn pipeline(&self, agent: &str) -> Option<Arc<Pipeline>> {
         self.pipelines.lock().get(agent).cloned()

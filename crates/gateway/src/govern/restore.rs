@@ -115,10 +115,14 @@ async fn living_roots(store: &Store, realms: &Realms) -> Result<BTreeSet<HopId>,
     }
 }
 
+/// The accounts that a sum was charged to: those of who paid, unless that has been deleted.
 fn accounts(plane: &Plane, spend: &Spend, now: Millis) -> Accounts {
-    let caller = spend.caller.clone().map(|id| Scope::Caller { realm: spend.realm.clone(), id });
-    let shared = [Scope::Global, Scope::Realm(spend.realm.clone()), Scope::Agent(spend.agent.clone())];
-    shared.into_iter().chain(caller).filter_map(|scope| plane.ledger.account(&scope, now)).collect()
+    let Spend { realm, caller, agent, .. } = spend;
+    if let Some(payer) = caller {
+        return plane.accounts_charged(realm, payer, agent, now);
+    }
+    let shared = [Scope::Global, Scope::Realm(realm.clone()), Scope::Agent(agent.clone())];
+    shared.iter().filter_map(|scope| plane.ledger.account(scope, now)).collect()
 }
 
 fn millis(at: Timestamp) -> Millis {

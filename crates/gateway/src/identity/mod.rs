@@ -121,6 +121,7 @@ fn only<'a>(head: &'a Parts, name: &str) -> Result<Option<&'a str>, Error> {
     let Some(value) = values.next() else { return Ok(None) };
     let unreadable = || {
         Error::with_message(ErrorCode::Unauthenticated, format!("`{name}` cannot be read, or is there twice"))
+            .challenge(r#"Bearer error="invalid_request""#)
     };
     match (value.to_str(), values.next()) {
         (Ok(text), None) => Ok(Some(text)),

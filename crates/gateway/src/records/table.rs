@@ -4,7 +4,7 @@ use chancery_protocol::{Edge, Timestamp};
 use chancery_store::Spend;
 
 /// The heads of the columns of [`call_row`].
-pub(crate) const CALLS: [&str; 19] = [
+pub(crate) const CALLS: [&str; 20] = [
     "hop",
     "root",
     "parent",
@@ -12,6 +12,7 @@ pub(crate) const CALLS: [&str; 19] = [
     "trace",
     "realm",
     "caller",
+    "payer",
     "agent",
     "skill",
     "peer",
@@ -31,7 +32,7 @@ pub(crate) const SUMS: [&str; 8] =
     ["from", "seconds", "realm", "caller", "agent", "charged_usd", "tokens", "calls"];
 
 /// One call. What is not known yet is empty.
-pub(crate) fn call_row(edge: &Edge) -> [String; 19] {
+pub(crate) fn call_row(edge: &Edge) -> [String; 20] {
     let settled = edge.settled.as_ref();
     let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
     let or_empty = |text: Option<String>| text.unwrap_or_default();
@@ -43,6 +44,7 @@ pub(crate) fn call_row(edge: &Edge) -> [String; 19] {
         text(&edge.trace),
         edge.realm.to_string(),
         edge.caller.to_string(),
+        edge.paid_by().to_string(),
         edge.agent.to_string(),
         text(&edge.skill),
         text(&edge.peer),

@@ -76,6 +76,7 @@ mod tests {
             trace: None,
             realm: "default".into(),
             caller: caller.into(),
+            payer: None,
             agent: agent.into(),
             skill: None,
             peer: None,

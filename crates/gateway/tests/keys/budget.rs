@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chancery_sdk::{Client, ClientError, ErrorCode};
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::Value;
 
 use super::gateway::Gateway;
@@ -143,4 +144,18 @@ async fn what_was_spent_is_exported_while_it_runs() {
     );
     assert!(gateway.fail(&["trace", "show", "nothing"]).contains("no call of `nothing`"));
     assert!(gateway.run(&["trace", "chains"]).starts_with("echo  2 calls  half within"));
+}
+
+#[tokio::test]
+async fn calls_that_were_answered_without_a_task_are_recorded_before_it_goes() {
+    const CALLS: usize = 100;
+    let mut gateway = Gateway::start("[[agent]]\nname = \"conformance\"\nkind = \"builtin\"\n");
+    let client = Client::connect(gateway.agent("conformance")).await.unwrap();
+    let sends = stream::iter((0..CALLS).map(|_| client.send("tck-message-response")));
+    let answers: Vec<_> = sends.buffer_unordered(8).collect().await;
+    for answer in answers {
+        assert_eq!(answer.unwrap().text(), "Direct message response");
+    }
+    gateway.terminate();
+    assert_eq!(gateway.run(&["spend", "export"]).lines().count(), 1 + CALLS);
 }

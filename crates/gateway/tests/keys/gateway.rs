@@ -62,6 +62,13 @@ impl Gateway {
         String::from_utf8(ran.stderr).unwrap()
     }
 
+    /// As an operator would have it. The folder stays.
+    pub(crate) fn terminate(&mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success());
+    }
+
     fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -95,6 +102,13 @@ fn serve(folder: &Path) -> (Child, String) {
 
 /// What is at a URL, asked for with a Host that is made up.
 pub(crate) async fn get(url: &str, headers: &str) -> String {
+    let (head, body) = ask(url, headers).await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{url}: {head}");
+    body
+}
+
+/// The head and the body of the answer to such a request.
+pub(crate) async fn ask(url: &str, headers: &str) -> (String, String) {
     let (authority, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(authority).await.unwrap();
     let request = format!("GET /{path} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n{headers}\r\n");
@@ -102,6 +116,5 @@ pub(crate) async fn get(url: &str, headers: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200"), "{url}: {head}");
-    body.to_owned()
+    (head.to_owned(), body.to_owned())
 }

@@ -6,3 +6,4 @@
 mod budget;
 mod cards;
 mod gateway;
+mod identity;

@@ -130,8 +130,8 @@ pub(crate) fn echo_extensions(
 
 /// Headers that some errors bring along on every binding.
 pub(crate) fn error_headers(response: &mut Response<Body>, error: &Error) {
-    if error.code() == ErrorCode::Unauthenticated {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    if let Some(challenge) = error.challenged() {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
     if let Some(wait) = error.wait() {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);

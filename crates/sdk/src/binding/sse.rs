@@ -33,7 +33,8 @@ pub(crate) struct EventFrames {
     framing: Framing,
     keep_alive: Duration,
     quiet_since: Instant,
-    reminder: Alarm,
+    /// Set when there is nothing to say for the first time.
+    reminder: Option<Alarm>,
     over: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -48,14 +49,13 @@ impl EventFrames {
         if let Framing::JsonRpc(id, _) = &framing {
             write_result_head(&mut head, id);
         }
-        let now = Instant::now();
         Self {
             events,
             head: head.into(),
             framing,
             keep_alive,
-            quiet_since: now,
-            reminder: Alarm::at(now + keep_alive),
+            quiet_since: Instant::now(),
+            reminder: None,
             over: false,
             _permit: slot.permit,
         }
@@ -95,7 +95,11 @@ impl EventFrames {
     }
 
     fn write_event(&self, out: &mut BytesMut, event: &Event) {
-        out.reserve(self.head.len() + event.json.len() + 48);
+        let length = self.head.len() + event.json.len() + 48;
+        if out.capacity() - out.len() < length {
+            // Room for those that are at hand as well, which are about as long.
+            out.reserve(length + FRAME_BYTES.min(length * self.events.size_hint().0));
+        }
         if event.number > 0 {
             out.extend_from_slice(b"id: ");
             out.extend_from_slice(itoa::Buffer::new().format(event.number).as_bytes());
@@ -126,15 +130,16 @@ impl EventFrames {
     /// A comment when there has been nothing to say for a while. The timer is moved only when it fires, not
     /// with every event.
     fn poll_reminder(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        while self.reminder.poll(context).is_ready() {
+        let reminder = self.reminder.get_or_insert_with(|| Alarm::at(self.quiet_since + self.keep_alive));
+        while reminder.poll(context).is_ready() {
             let now = Instant::now();
             let due = self.quiet_since + self.keep_alive;
             if due <= now {
                 self.quiet_since = now;
-                self.reminder.reset(now + self.keep_alive);
+                reminder.reset(now + self.keep_alive);
                 return Poll::Ready(Some(Bytes::from_static(b": keep-alive\n\n")));
             }
-            self.reminder.reset(due);
+            reminder.reset(due);
         }
         Poll::Pending
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use chancery_protocol::{BoxFuture, Error, ErrorCode, Hold, KeptTask, Message, TaskState};
+use chancery_protocol::{BoxFuture, Error, ErrorCode, Event, Hold, KeptTask, Message, TaskState};
 use chancery_store::{Appended, Batch, Scope, StoreError};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
@@ -40,7 +40,7 @@ pub(super) struct Drive {
     /// What the call holds, until that goes into the journal with the first batch.
     pub(super) hold: Option<Arc<dyn Hold>>,
     /// Told when the task comes to exist, if somebody waits for that.
-    pub(super) opened: Option<oneshot::Sender<Arc<Live>>>,
+    pub(super) opened: Option<oneshot::Sender<Opened>>,
     /// Whether the task is to be there before the agent has said anything.
     pub(super) shows_beginning: bool,
     pub(super) first: FirstPoll,
@@ -55,10 +55,19 @@ pub(super) enum Done {
     Message(Message),
 }
 
+/// A task that has come to exist.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// It is being worked on.
+    Live(Arc<Live>),
+    /// It is over already, and this is all that happened.
+    Over(Vec<Event>),
+}
+
 /// What a launched turn shows first.
 pub(super) enum Launched {
     /// The task exists.
-    Task(Arc<Live>),
+    Task(Opened),
     /// There will be none: this is the answer.
     Message(Message),
 }
@@ -74,7 +83,7 @@ pub(super) enum FirstPoll {
 
 /// Why the driver has something to do.
 enum Step {
-    Emitted(Batch),
+    Emitted(Box<Batch>),
     Returned(Result<Outcome, Failure>),
     Panicked(Box<dyn std::any::Any + Send>),
     DeadlinePassed,
@@ -97,7 +106,7 @@ struct Canceled {
 // === impl Drive ===
 
 impl Drive {
-    pub(super) async fn run(mut self) -> Result<Done, Error> {
+    pub(super) async fn run(mut self: Box<Self>) -> Result<Done, Error> {
         let outcome = match self.begin_and_work().await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return self.stopped().await,
@@ -113,7 +122,8 @@ impl Drive {
             self.sink.close();
             return Ok(Done::Message(message.in_context(self.sink.context_id().clone())));
         }
-        self.conclude(outcome).await
+        self.sink.conclude(outcome);
+        self.conclude().await
     }
 
     async fn begin_and_work(&mut self) -> Result<Option<Outcome>, StoreError> {
@@ -180,17 +190,22 @@ impl Drive {
     }
 
     /// Commits a batch and shows it to everyone who watches.
-    async fn commit(&mut self, mut batch: Batch, last: bool) -> Result<KeptTask, StoreError> {
+    async fn commit(&mut self, mut batch: Box<Batch>, last: bool) -> Result<KeptTask, StoreError> {
         // A task that begins and ends in one batch keeps no events, unless somebody waits to see them.
         batch.is_watched = self.opened.is_some();
-        // Whoever learns of the task from now on must find the one who works on it.
-        if !last || self.opened.is_some() {
+        // Whoever learns of the task from now on must find the one who works on it. Nobody does if this is all of it.
+        let is_all = self.opened.is_some() && self.live.is_none() && batch.is_life();
+        if !is_all && (!last || self.opened.is_some()) {
             self.enter();
         }
         let appended = self.append(batch).await?;
         self.committed = true;
         self.hold = None;
         let state = appended.task.state();
+        if is_all {
+            let _ = self.opened.take().map(|opened| opened.send(Opened::Over(appended.events)));
+            return Ok(appended.task);
+        }
         self.tell_opened();
         if last {
             self.end_streams(state, appended.number);
@@ -202,7 +217,7 @@ impl Drive {
     }
 
     /// Commits a batch. What belongs to a task that exists has been promised; what would begin one has not.
-    async fn append(&mut self, batch: Batch) -> Result<Appended, StoreError> {
+    async fn append(&mut self, batch: Box<Batch>) -> Result<Appended, StoreError> {
         let (tasks, id) = (&self.core.tasks, self.sink.task_id());
         match self.committed {
             true => tasks.append_promised(&self.scope, id, batch).await,
@@ -215,7 +230,7 @@ impl Drive {
         if self.opened.is_some() {
             let live = self.enter();
             // Whoever waited may have gone.
-            let _ = self.opened.take().map(|opened| opened.send(live));
+            let _ = self.opened.take().map(|opened| opened.send(Opened::Live(live)));
         }
     }
 
@@ -245,14 +260,14 @@ impl Drive {
     }
 
     /// Tells when the task comes to exist.
-    pub(super) fn when_opened(&mut self) -> oneshot::Receiver<Arc<Live>> {
+    pub(super) fn when_opened(&mut self) -> oneshot::Receiver<Opened> {
         let (opened, task) = oneshot::channel();
         self.opened = Some(opened);
         task
     }
 
     /// Runs the turn on its own. Returns as soon as there is something to show.
-    pub(super) async fn launch(mut self, first: FirstPoll) -> Result<Launched, Error> {
+    pub(super) async fn launch(mut self: Box<Self>, first: FirstPoll) -> Result<Launched, Error> {
         let opened = self.when_opened();
         self.shows_beginning = !self.sink.is_unopened();
         self.first = first;
@@ -266,7 +281,7 @@ impl Drive {
             Poll::Pending => Either::Right(tokio::spawn(turn).map(|ended| ended.map_err(Error::internal)?)),
         };
         match opened.await {
-            Ok(live) => Ok(Launched::Task(live)),
+            Ok(opened) => Ok(Launched::Task(opened)),
             Err(_) => match turn.await? {
                 Done::Message(message) => Ok(Launched::Message(message)),
                 Done::Task(_) => Err(ErrorCode::InvalidAgentResponse.into()),
@@ -275,8 +290,7 @@ impl Drive {
     }
 
     /// Commits the last event of the turn.
-    async fn conclude(&mut self, outcome: Outcome) -> Result<Done, Error> {
-        self.sink.conclude(outcome);
+    async fn conclude(&mut self) -> Result<Done, Error> {
         let batch = self.sink.take_batch(None);
         let committed = match self.commit(batch, true).await {
             Err(error @ StoreError::TaskFull { .. }) => {

@@ -7,9 +7,9 @@ use chancery_protocol::{
 };
 
 use super::Core;
-use super::drive::{Done, FirstPoll, Launched};
+use super::drive::{Done, FirstPoll, Launched, Opened};
 use super::take::{Taken, looks_up};
-use crate::tasks::{Subscription, TurnEnd, Unstoppable, only, task_is_over, view};
+use crate::tasks::{Subscription, TurnEnd, Unstoppable, all, only, task_is_over, view};
 
 impl Core {
     /// Answers when the turn has ended, or at once if that is asked for.
@@ -37,8 +37,9 @@ impl Core {
         let show = |task| SendMessageResponse::Task(view(task, history_length));
         let (id, waited) = match self.take(&scope, call).await? {
             Taken::Starts(drive) if at_once => {
-                return match drive.launch(FirstPoll::Elsewhere).await? {
-                    Launched::Task(live) => Ok(show(self.tasks.snapshot(&scope, live.task_id()).await?.task)),
+                let id = drive.sink.task_id().clone();
+                return match Box::pin(drive.launch(FirstPoll::Elsewhere)).await? {
+                    Launched::Task(_) => Ok(show(self.tasks.snapshot(&scope, &id).await?.task)),
                     Launched::Message(message) => Ok(SendMessageResponse::Message(message)),
                 };
             }
@@ -68,11 +69,11 @@ impl Core {
                     let id = self.unless_repeated(&scope, admission.as_ref(), error).await?;
                     self.tasks.settled(&scope, &id).await.map(Done::Task)
                 };
-                (live.task_id().clone(), tokio::time::timeout(timeout, answered).await)
+                (live.task_id().clone(), Box::pin(tokio::time::timeout(timeout, answered)).await)
             }
             Taken::Repeats(id) if at_once => return Ok(show(self.tasks.snapshot(&scope, &id).await?.task)),
             Taken::Repeats(id) => {
-                let waited = tokio::time::timeout(timeout, self.tasks.settled(&scope, &id)).await;
+                let waited = Box::pin(tokio::time::timeout(timeout, self.tasks.settled(&scope, &id))).await;
                 (id, waited.map(|settled| settled.map(Done::Task)))
             }
         };
@@ -106,8 +107,13 @@ impl Core {
                 let end = Arc::new(TurnEnd::default());
                 drive.end = Some(end.clone());
                 match drive.launch(FirstPoll::Here).await? {
-                    Launched::Task(live) if continues => self.tasks.watch_from_here(live, end).await,
-                    Launched::Task(live) => Ok(Box::pin(Subscription::after(store, live, 0, Some(end)))),
+                    Launched::Task(Opened::Live(live)) if continues => {
+                        Box::pin(self.tasks.watch_from_here(live, end)).await
+                    }
+                    Launched::Task(Opened::Live(live)) => {
+                        Ok(Box::pin(Subscription::after(store, live, 0, Some(end))))
+                    }
+                    Launched::Task(Opened::Over(events)) => Ok(all(events)),
                     Launched::Message(message) => only(message),
                 }
             }

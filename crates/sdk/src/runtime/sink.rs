@@ -201,8 +201,9 @@ impl Sink {
         }
     }
 
-    /// What is to be committed now; makes room for those who wait. The driver itself needs no waking.
-    pub(crate) fn take_batch(&self, driver: Option<&Waker>) -> Batch {
+    /// What is to be committed now; makes room for those who wait. The driver itself needs no waking. On the heap, as it is
+    /// handed from future to future.
+    pub(crate) fn take_batch(&self, driver: Option<&Waker>) -> Box<Batch> {
         let (batch, waiting) = {
             let mut inner = self.inner.lock();
             (std::mem::take(&mut inner.batch), std::mem::take(&mut inner.waiting))
@@ -212,7 +213,7 @@ impl Sink {
                 waker.wake();
             }
         }
-        batch
+        Box::new(batch)
     }
 
     /// Lets the driver sleep until somebody emits something; says no if somebody already has, or if it is still

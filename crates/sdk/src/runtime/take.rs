@@ -23,7 +23,7 @@ use crate::turn::{Facts, Turn};
 /// What became of a message.
 pub(super) enum Taken {
     /// It starts a turn, which nobody drives yet.
-    Starts(Drive),
+    Starts(Box<Drive>),
     /// It waits for a turn to end.
     Waits {
         live: Arc<Live>,
@@ -224,7 +224,7 @@ impl Core {
         live: Arc<Live>,
         sink: Sink,
         incoming: Box<Incoming>,
-    ) -> Result<Drive, Begin> {
+    ) -> Result<Box<Drive>, Begin> {
         let scope = live.scope().clone();
         match self.receive(&scope, &sink, incoming).await {
             Ok((message, facts, events)) => {
@@ -322,12 +322,12 @@ impl Core {
         message: Message,
         facts: Box<Facts>,
         live: Option<Arc<Live>>,
-    ) -> Drive {
+    ) -> Box<Drive> {
         let sink = Arc::new(sink);
         let deadline = facts.deadline;
         let hold = if live.is_none() { facts.hold.clone() } else { None };
         let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
-        Drive {
+        Box::new(Drive {
             core: self,
             scope,
             sink,
@@ -340,7 +340,7 @@ impl Core {
             opened: None,
             shows_beginning: false,
             first: FirstPoll::Here,
-        }
+        })
     }
 
     /// Goes on with a task that waits for authentication.

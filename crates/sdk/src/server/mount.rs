@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Call, CallContext, CancelTaskRequest, DynEndpoint, Endpoint, Error, ErrorCode, NoRoute, Principal, Reply,
-    Request, TaskId,
+    BoxFuture, Call, CallContext, CancelTaskRequest, DynEndpoint, Endpoint, Error, ErrorCode, NoRoute,
+    Principal, Reply, Request, TaskId,
 };
 use http::{Method, Response};
 
@@ -84,16 +84,16 @@ impl Mount {
     }
 
     /// Answers a call, in the version that it was made in.
-    pub(super) async fn call(&self, dialect: Dialect, call: Call) -> Result<Reply, Error> {
+    pub(super) fn call(&self, dialect: Dialect, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
         match (dialect, &self.served, &self.guarded) {
-            (Dialect::V1_0, _, Some(guarded)) => guarded.call(call).await,
-            (older, _, Some(guarded)) => Box::pin(older.answer(&**guarded, call)).await,
-            (Dialect::V1_0, Served::Agent(runtime), None) => Endpoint::call(runtime, call).await,
-            (Dialect::V1_0, Served::Relay(relay), None) => Endpoint::call(relay, call).await,
-            (Dialect::V1_0, Served::Endpoint(endpoint), None) => endpoint.call(call).await,
-            (older, Served::Agent(runtime), None) => Box::pin(older.answer(runtime, call)).await,
-            (older, Served::Relay(relay), None) => Box::pin(older.answer(relay, call)).await,
-            (older, Served::Endpoint(endpoint), None) => Box::pin(older.answer(&**endpoint, call)).await,
+            (Dialect::V1_0, _, Some(guarded)) => guarded.call(call),
+            (older, _, Some(guarded)) => Box::pin(older.answer(&**guarded, call)),
+            (Dialect::V1_0, Served::Agent(runtime), None) => Endpoint::call(runtime, call),
+            (Dialect::V1_0, Served::Relay(relay), None) => Endpoint::call(relay, call),
+            (Dialect::V1_0, Served::Endpoint(endpoint), None) => endpoint.call(call),
+            (older, Served::Agent(runtime), None) => Box::pin(older.answer(runtime, call)),
+            (older, Served::Relay(relay), None) => Box::pin(older.answer(relay, call)),
+            (older, Served::Endpoint(endpoint), None) => Box::pin(older.answer(&**endpoint, call)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! From a request to a response: which agent, which binding, who is calling.
 
+use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +120,7 @@ impl Site {
             };
         }
         if grpc::is_grpc(&head) {
-            return self.grpc(&head, body).await;
+            return Box::pin(self.grpc(&head, body)).await;
         }
         if let Some(way) = self.routes.iter().find_map(|routes| routes.find(&head)) {
             return Box::pin(self.follow(way, head, body)).await;
@@ -186,7 +187,7 @@ impl Site {
         } else if let Some(below) = v0_3::rest::below(head, path) {
             Box::pin(self.old_rest(mount, head, below, skill, body)).await
         } else {
-            self.rest(mount, head, path, skill, body).await
+            Box::pin(self.rest(mount, head, path, skill, body)).await
         }
     }
 
@@ -244,7 +245,10 @@ impl Site {
         if wants_card {
             return jsonrpc::succeed(dialect, &id, |out| mount.shown.now().write_old(out));
         }
-        let (dialect, context) = self.settled(mount, dialect, &request, context).await;
+        let (dialect, request, context) = match self.is_settled(dialect, &request) {
+            true => (dialect, request, context),
+            false => Box::pin(self.settled(mount, dialect, request, context)).await,
+        };
         let (extensions, operation) = (context.extensions.clone(), request.operation());
         let reply = self.call(mount, dialect, request, context, None).await;
         let mut response = jsonrpc::respond(dialect, id, operation, reply);
@@ -299,22 +303,24 @@ impl Site {
         if is_older { Dialect::V0_1 } else { dialect }
     }
 
+    /// Whether it is plain which version is spoken.
+    fn is_settled(&self, dialect: Dialect, request: &Request) -> bool {
+        !dialect.may_be_v0_1(request) || !self.mounter.versions.serves(Version::V0_1)
+    }
+
     /// Where two versions have the same method and both are served, it is the one in which the task was begun.
     async fn settled(
         &self,
         mount: &Mount,
         dialect: Dialect,
-        request: &Request,
+        request: Request,
         mut context: CallContext,
-    ) -> (Dialect, CallContext) {
-        if !dialect.may_be_v0_1(request) || !self.mounter.versions.serves(Version::V0_1) {
-            return (dialect, context);
-        }
-        if !Box::pin(v0_1::is_of_this(&*mount.served.endpoint(), request, &context)).await {
-            return (dialect, context);
+    ) -> (Dialect, Request, CallContext) {
+        if !v0_1::is_of_this(&*mount.served.endpoint(), &request, &context).await {
+            return (dialect, request, context);
         }
         context.version = Version::V0_1;
-        (Dialect::V0_1, context)
+        (Dialect::V0_1, request, context)
     }
 
     /// HTTP+JSON of v0.3.
@@ -376,14 +382,38 @@ impl Site {
         }
     }
 
-    pub(super) async fn call(
+    /// Has a call answered. It is on the heap before the future is made, which would otherwise carry it around.
+    pub(super) fn call<'a>(
+        &'a self,
+        mount: &'a Mount,
+        dialect: Dialect,
+        request: Request,
+        context: CallContext,
+        path_tenant: Option<&str>,
+    ) -> impl Future<Output = Result<(Reply, StreamSlot), Error>> + Send + use<'a> {
+        let operation = request.operation();
+        let begun = self.begin(mount, request, context, path_tenant);
+        async move {
+            let (elsewhere, call, slot) = begun?;
+            let mount = elsewhere.as_deref().unwrap_or(mount);
+            let reply = mount.call(dialect, *call).await;
+            if let Err(error) = &reply
+                && error.code() == ErrorCode::Internal
+            {
+                tracing::error!(agent = &*mount.name, operation = operation.method(), ?error, "call failed");
+            }
+            Ok((self.signed(reply?)?, slot))
+        }
+    }
+
+    /// Who answers, if it is not the one that was found, and a place if it is a stream.
+    fn begin(
         &self,
         mount: &Mount,
-        dialect: Dialect,
         mut request: Request,
         mut context: CallContext,
         path_tenant: Option<&str>,
-    ) -> Result<(Reply, StreamSlot), Error> {
+    ) -> Result<(Option<Arc<Mount>>, Box<Call>, StreamSlot), Error> {
         let tenant = request.tenant_mut();
         if let Some(named) = path_tenant {
             if !tenant.is_empty() && tenant != named {
@@ -394,18 +424,10 @@ impl Site {
         let elsewhere = self.other_mount(mount, tenant, &mut context);
         let mount = elsewhere.as_deref().unwrap_or(mount);
         mount.route_tenant(tenant, &mut context)?;
-        let operation = request.operation();
         // Whoever is told to try again must not have been served already.
-        let slot = self.streams.reserve(operation)?;
+        let slot = self.streams.reserve(request.operation())?;
         let retired = self.retired(mount, &request, &context);
-        let mount = retired.as_deref().unwrap_or(mount);
-        let reply = mount.call(dialect, Call { request, context }).await;
-        if let Err(error) = &reply
-            && error.code() == ErrorCode::Internal
-        {
-            tracing::error!(agent = &*mount.name, operation = operation.method(), ?error, "call failed");
-        }
-        Ok((self.signed(reply?)?, slot))
+        Ok((retired.or(elsewhere), Box::new(Call { request, context }), slot))
     }
 
     /// What leaves is signed, if it is a card.

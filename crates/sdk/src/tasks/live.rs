@@ -10,6 +10,7 @@ use std::task::Waker;
 
 use chancery_protocol::{Event, TaskId};
 use chancery_store::Scope;
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 /// How many of its newest events a task keeps at hand.
@@ -20,7 +21,7 @@ const RING_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct LiveTasks<W>(Arc<Table<W>>);
 
-type Table<W> = Mutex<HashMap<Key, Weak<Live<W>>>>;
+type Table<W> = Mutex<HashMap<Key, Weak<Live<W>>, RandomState>>;
 
 type Key = (Scope, TaskId);
 

@@ -29,7 +29,7 @@ use holds::Holds;
 pub(crate) use incoming::{admission, check_context};
 pub(crate) use live::{Live, LiveTasks};
 pub use push::Notifier;
-pub(crate) use subscription::{Subscription, TurnEnd, only};
+pub(crate) use subscription::{Subscription, TurnEnd, all, only};
 pub(crate) use unstoppable::Unstoppable;
 
 /// How long events wait before the store is asked again, at first and at most.
@@ -89,7 +89,7 @@ impl<W> Tasks<W> {
         &self,
         scope: &Scope,
         id: &TaskId,
-        batch: Batch,
+        batch: impl Into<Box<Batch>>,
     ) -> Result<Appended, StoreError> {
         self.append_held(scope, id, batch, None).await
     }
@@ -99,11 +99,12 @@ impl<W> Tasks<W> {
         &self,
         scope: &Scope,
         id: &TaskId,
-        mut batch: Batch,
+        batch: impl Into<Box<Batch>>,
         hold: Option<Arc<dyn Hold>>,
     ) -> Result<Appended, StoreError> {
+        let mut batch = batch.into();
         let riding = self.holds.ride(scope, id, &mut batch, hold);
-        let appended = self.store.append(scope, id, batch).await;
+        let appended = self.store.append(scope, id, *batch).await;
         if let Some(riding) = &riding {
             match &appended {
                 Ok(_) => self.holds.committed(scope, id, riding),
@@ -124,8 +125,9 @@ impl<W> Tasks<W> {
         &self,
         scope: &Scope,
         id: &TaskId,
-        batch: Batch,
+        batch: impl Into<Box<Batch>>,
     ) -> Result<Appended, StoreError> {
+        let batch = batch.into();
         if !self.store.can_be_unavailable() {
             return self.append(scope, id, batch).await;
         }

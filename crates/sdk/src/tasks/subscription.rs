@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::vec;
 
 use bytes::Bytes;
 use chancery_protocol::{BoxFuture, Error, Event, EventStream, Message, StreamResponse};
@@ -33,8 +34,8 @@ pub(crate) struct Subscription<W> {
 #[derive(Debug, Default)]
 pub(crate) struct TurnEnd(AtomicU64);
 
-/// A stream of one event.
-struct Once(Option<Event>);
+/// A stream of events that are all there.
+struct All(vec::IntoIter<Event>);
 
 impl<W: Send + 'static> Subscription<W> {
     /// Everything after an event.
@@ -94,7 +95,12 @@ fn snapshot_event(snapshot: &Snapshot) -> Result<Event, Error> {
 /// A direct answer: exactly one event.
 pub(crate) fn only(message: Message) -> Result<EventStream, Error> {
     let json = serde_json::to_vec(&StreamResponse::Message(message)).map_err(Error::internal)?;
-    Ok(Box::pin(Once(Some(Event { number: 0, json: json.into() }))))
+    Ok(all(vec![Event { number: 0, json: json.into() }]))
+}
+
+/// Exactly these events.
+pub(crate) fn all(events: Vec<Event>) -> EventStream {
+    Box::pin(All(events.into_iter()))
 }
 
 impl<W: Send + 'static> Stream for Subscription<W> {
@@ -136,13 +142,23 @@ impl<W: Send + 'static> Stream for Subscription<W> {
             }
         }
     }
+
+    /// At least what is at hand, unless the turn is known to end before that.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let ends = self.end.as_ref().is_some_and(|end| end.is_closed());
+        (if ends { 0 } else { self.fetched.len() }, None)
+    }
 }
 
-impl Stream for Once {
+impl Stream for All {
     type Item = Result<Event, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(self.0.take().map(Ok))
+        Poll::Ready(self.0.next().map(Ok))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
     }
 }
 
@@ -150,6 +166,10 @@ impl TurnEnd {
     /// Ends the turn's streams after this event, unless an earlier one has.
     pub(crate) fn close_after(&self, number: u64) {
         let _ = self.0.compare_exchange(0, number, Ordering::Release, Ordering::Relaxed);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.load(Ordering::Acquire) != 0
     }
 
     /// Whether this event is the last that the turn's streams show.

@@ -194,6 +194,9 @@ impl Edges {
         let is_theirs = |edge: &Edge| &*edge.realm == realm && &*edge.caller == caller;
         let theirs: Vec<_> = self.all.values().filter(|edge| is_theirs(edge)).map(|edge| edge.hop).collect();
         theirs.iter().for_each(|hop| self.remove(hop));
+        for edge in self.all.values_mut().filter(|edge| &*edge.realm == realm) {
+            edge.payer.take_if(|payer| **payer == *caller);
+        }
         self.sums.unname(realm, caller);
     }
 }

@@ -9,16 +9,18 @@ use chancery_protocol::{
 use super::outbox::Outbox;
 use super::push::Pushes;
 use crate::error::StoreError;
-use crate::fold::{Standing, fold_all, has_artifact, nothing};
+use crate::fold::{Standing, fold_all, has_artifact, nothing, told_by};
 use crate::limits::TaskLimits;
 use crate::outbox::{Registration, check_count};
+use crate::packed::Packed;
 use crate::record::{Appended, Batch, Read, Scope, Snapshot};
 
 #[derive(Debug)]
 pub(super) struct Journal {
     id: TaskId,
     fold: Fold,
-    events: Vec<Event>,
+    /// Shared with a task that they tell.
+    events: Arc<Packed>,
     /// The number of the last event.
     number: u64,
     /// How many bytes the kept events have.
@@ -56,14 +58,41 @@ impl Journal {
     /// A journal without events. The first batch creates the task.
     pub(super) fn new(id: &TaskId) -> Self {
         let fold = Fold::Changing(Arc::new(nothing(id)));
-        Self { id: id.clone(), fold, events: Vec::new(), number: 0, bytes: 0, state: None, pushes: None }
+        Self { id: id.clone(), fold, events: Arc::default(), number: 0, bytes: 0, state: None, pushes: None }
+    }
+
+    /// The journal of a task that begins and ends in a batch whose events are all there is to know of it. So they are all
+    /// that is kept, until somebody asks for the task.
+    pub(super) fn of_told_life(
+        id: &TaskId,
+        mut batch: Batch,
+        events: &[Event],
+        limits: &TaskLimits,
+    ) -> Result<Self, StoreError> {
+        Standing::of_nothing(id).check(&batch, limits)?;
+        let state = batch.last_status().map(|status| status.state).unwrap_or_default();
+        let mut packed = Packed::default();
+        packed.extend(events);
+        packed.close();
+        let packed = Arc::new(packed);
+        let (told, of) = (packed.clone(), id.clone());
+        let task = KeptTask::told_by(id.clone(), state, move || told_by(&of, &told.read(0, told.len())));
+        Ok(Self {
+            id: id.clone(),
+            fold: Fold::Ended(task),
+            number: batch.len() as u64,
+            bytes: batch.bytes(),
+            events: packed,
+            state: batch.state.take(),
+            pushes: None,
+        })
     }
 
     /// Opens what was closed, because somebody wants to know of its end after all.
     pub(super) fn reopened(id: &TaskId, closed: &Closed) -> Self {
         let Closed { task, number, state } = closed.clone();
         let fold = Fold::Ended(task);
-        Self { id: id.clone(), fold, events: Vec::new(), number, bytes: 0, state, pushes: None }
+        Self { id: id.clone(), fold, events: Arc::default(), number, bytes: 0, state, pushes: None }
     }
 
     /// Commits a batch. Its events are encoded before any lock is taken, and numbered here.
@@ -84,7 +113,7 @@ impl Journal {
         self.number += batch.len() as u64;
         self.bytes += batch.bytes();
         self.state = batch.state.take().or(self.state.take());
-        self.events.extend(events.iter().cloned());
+        Arc::make_mut(&mut self.events).extend(&events);
         if let Some(registration) = batch.push.take() {
             self.register(*registration, before, terms);
         }
@@ -104,9 +133,11 @@ impl Journal {
         if after < first {
             return Read::Compacted;
         }
-        let start = usize::try_from(after - first).unwrap_or(usize::MAX).min(self.events.len());
-        let end = start.saturating_add(max).min(self.events.len());
-        Read::Events(self.events[start..end].to_vec())
+        let mut events = self.events.read(usize::try_from(after - first).unwrap_or(usize::MAX), max);
+        for event in &mut events {
+            event.number += first;
+        }
+        Read::Events(events)
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -132,20 +163,22 @@ impl Journal {
     pub(super) fn end(&mut self) -> Result<KeptTask, StoreError> {
         if let Fold::Changing(task) = &self.fold {
             self.fold = Fold::Ended(KeptTask::ended(task)?);
-            self.events.shrink_to_fit();
+            Arc::make_mut(&mut self.events).close();
         }
         Ok(self.task())
     }
 
     /// Lets go of the events, and of everything else that the task can do without.
     pub(super) fn compact(&mut self) -> Option<Closed> {
-        self.events = Vec::new();
+        self.events = Arc::default();
         self.bytes = 0;
-        match &self.fold {
-            Fold::Ended(task) if self.pushes.is_none() => {
-                Some(Closed { task: task.clone(), number: self.number, state: self.state.take() })
-            }
-            _ => None,
+        let Fold::Ended(task) = &mut self.fold else { return None };
+        if let Some(json) = task.json() {
+            *task = KeptTask::from_json(self.id.clone(), task.state(), json.clone());
+        }
+        match self.pushes {
+            None => Some(Closed { task: task.clone(), number: self.number, state: self.state.take() }),
+            Some(_) => None,
         }
     }
 

@@ -40,7 +40,7 @@ const STEP: usize = 4;
 impl Sums {
     pub(super) fn add(&mut self, edge: &Edge, settled: Settled, retention: &Retention) {
         let names =
-            Scope { realm: edge.realm.clone(), owner: edge.caller.clone(), agent: edge.agent.clone() };
+            Scope { realm: edge.realm.clone(), owner: edge.paid_by().clone(), agent: edge.agent.clone() };
         let party = match self.numbers.get(&names) {
             Some(party) => *party,
             None => self.begin(names),

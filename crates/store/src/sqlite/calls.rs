@@ -10,7 +10,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::oneshot;
 
-use super::edge::{COLUMNS, EdgeRow, PARTY, SETTLED, Wanted, hop, read};
+use super::edge::{COLUMNS, EdgeRow, PARTY, PAYER, SETTLED, Wanted, hop, read};
 use super::failure::closed;
 use super::load::unreadable;
 use super::write::{Body, Write};
@@ -138,7 +138,10 @@ fn scan(
             if !takes {
                 return Ok(None);
             }
-            let edge = read(row, [realm, caller, agent])?;
+            let mut edge = read(row, [realm, caller, agent])?;
+            if let Some(payer) = row.get(PAYER)? {
+                edge.payer = parties.find(connection, payer)?.as_ref().map(|(_, payer, _)| payer.clone());
+            }
             Ok(Some(edge).filter(|edge| query.root.is_none_or(|root| edge.root == root)))
         };
         if !visit(hop(row)?, &mut edge)? {

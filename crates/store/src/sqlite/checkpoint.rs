@@ -1,7 +1,8 @@
 //! Checkpoints: what the write-ahead log holds goes into the database, on a thread of its own.
 //!
 //! While commits keep coming, the log is never wholly copied and so never begins anew by itself. When it has
-//! grown too long, the writer is held for a moment, the little that is left is copied, and the log is cut.
+//! grown too long, the writer is held for a moment, the little that is left is copied, and the log begins anew, in the
+//! same place: to write over what is there costs the file system less than to make room again.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ struct State {
 
 /// How long commits gather before they are copied.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// How many pages the log may have before it is cut: 64 MiB.
+/// How many pages the log may have before it begins anew: 64 MiB.
 const MOST_PAGES: i64 = 16_384;
 /// Reads are short, so a moment later there may be none.
 const ATTEMPTS: usize = 5;
@@ -63,7 +64,7 @@ impl Pace {
 pub(super) fn run(connection: &Connection, pace: &Pace, gate: &Mutex<()>) {
     while pace.next() {
         match checkpoint(connection, "PASSIVE") {
-            Ok(log) if log.pages > MOST_PAGES => cut(connection, gate),
+            Ok(log) if log.pages > MOST_PAGES => begin_anew(connection, gate),
             Ok(_) => {}
             Err(error) => tracing::warn!(cause = %error, "cannot checkpoint the store yet"),
         }
@@ -74,15 +75,16 @@ pub(super) fn run(connection: &Connection, pace: &Pace, gate: &Mutex<()>) {
     }
 }
 
-/// Cuts the log, unless somebody still reads from it: then the writer does not wait, and it is tried again.
-fn cut(connection: &Connection, gate: &Mutex<()>) {
+/// Has the next commit begin the log anew, unless somebody still reads from it: then the writer does not wait, and it is
+/// tried again.
+fn begin_anew(connection: &Connection, gate: &Mutex<()>) {
     // Once more, so that there is less left to do while the writer waits.
     let again = checkpoint(connection, "PASSIVE");
     let _held = gate.lock();
     let rest = again.and_then(|_| checkpoint(connection, "PASSIVE"));
     let outcome = rest.and_then(|log| {
         for _ in 0..ATTEMPTS {
-            if log.copied < log.pages || !checkpoint(connection, "TRUNCATE")?.is_busy {
+            if log.copied < log.pages || !checkpoint(connection, "RESTART")?.is_busy {
                 break;
             }
             std::thread::sleep(BETWEEN_ATTEMPTS);
@@ -90,7 +92,7 @@ fn cut(connection: &Connection, gate: &Mutex<()>) {
         Ok(())
     });
     if let Err(error) = outcome {
-        tracing::warn!(cause = %error, "cannot cut the write-ahead log of the store yet");
+        tracing::warn!(cause = %error, "cannot begin the write-ahead log of the store anew yet");
     }
 }
 

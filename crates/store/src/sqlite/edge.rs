@@ -17,6 +17,8 @@ use crate::record::Scope;
 pub(super) struct EdgeRow {
     /// Realm, caller and agent.
     pub(super) party: Scope,
+    /// The same with who pays in the place of the caller, if that is somebody else.
+    pub(super) payer: Option<Scope>,
     pub(super) edge: Box<Edge>,
     trace: Option<[u8; 16]>,
     task: Option<[u8; 16]>,
@@ -25,12 +27,13 @@ pub(super) struct EdgeRow {
 
 /// The columns, in the order in which they are read and written.
 pub(super) const COLUMNS: &str = "hop, party, root, parent, depth, trace, skill, peer, task, opened, held_micro_usd, \
-                                  held_tokens, held_tasks, sum, settled, micro_usd, tokens, tasks, source, state";
+                                  held_tokens, held_tasks, sum, settled, micro_usd, tokens, tasks, source, state, payer";
 /// Their places, where they are looked at before the edge is read.
 pub(super) const PARTY: usize = 1;
 const TRACE: usize = 5;
 const TASK: usize = 8;
 pub(super) const SETTLED: usize = 14;
+pub(super) const PAYER: usize = 20;
 
 // === impl EdgeRow ===
 
@@ -38,22 +41,29 @@ impl EdgeRow {
     pub(super) fn new(edge: Box<Edge>) -> Self {
         let party =
             Scope { realm: edge.realm.clone(), owner: edge.caller.clone(), agent: edge.agent.clone() };
+        let payer = edge.payer.clone().map(|payer| Scope { owner: payer, ..party.clone() });
         let trace = edge.trace.as_deref().and_then(trace_bytes);
         let task = edge.task.as_ref().and_then(|task| task_bytes(task.as_str()));
         let sum = sum_of(&edge);
-        Self { party, edge, trace, task, sum }
+        Self { party, payer, edge, trace, task, sum }
     }
 
     /// Puts the edge where it is not settled yet. Says whether it did.
-    pub(super) fn put(&self, connection: &Connection, party: i64) -> rusqlite::Result<bool> {
-        let sql = "INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    pub(super) fn put(
+        &self,
+        connection: &Connection,
+        party: i64,
+        payer: Option<i64>,
+    ) -> rusqlite::Result<bool> {
+        let sql = "INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
                    ON CONFLICT DO UPDATE SET party = excluded.party, root = excluded.root, \
                    parent = excluded.parent, depth = excluded.depth, trace = excluded.trace, \
                    skill = excluded.skill, peer = excluded.peer, task = excluded.task, \
                    opened = excluded.opened, held_micro_usd = excluded.held_micro_usd, \
                    held_tokens = excluded.held_tokens, held_tasks = excluded.held_tasks, sum = excluded.sum, \
                    settled = excluded.settled, micro_usd = excluded.micro_usd, tokens = excluded.tokens, \
-                   tasks = excluded.tasks, source = excluded.source, state = excluded.state \
+                   tasks = excluded.tasks, source = excluded.source, state = excluded.state, \
+                   payer = excluded.payer \
                    WHERE settled IS NULL";
         let Edge { hop, root, parent, depth, trace, skill, peer, task, opened, reserved, settled, .. } =
             &*self.edge;
@@ -79,12 +89,13 @@ impl EdgeRow {
             charged.map(|charged| charged.tasks.cast_signed()),
             settled.map(|settled| source_number(settled.source)),
             settled.and_then(|settled| settled.state).map(state_number),
+            payer,
         ])?;
         Ok(changed > 0)
     }
 }
 
-/// The edge of a row that has all columns.
+/// The edge of a row that has all columns, but for who pays, which another party says.
 pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rusqlite::Result<Edge> {
     let this = hop(row)?;
     let opened = Timestamp::from_micros(made_at(this).as_micros().saturating_add(row.get(9)?));
@@ -110,6 +121,7 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         trace: long(row.get_ref(TRACE)?, trace_text)?.map(Arc::from),
         realm: realm.clone(),
         caller: caller.clone(),
+        payer: None,
         agent: agent.clone(),
         skill: row.get(6)?,
         peer: row.get(7)?,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_protocol::{Event, Json, KeptTask, Message, StreamResponse, Task, TaskId};
+use chancery_protocol::{Event, Json, KeptTask, Message, Task, TaskId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -11,7 +11,8 @@ use super::place::{self, Rank, state_of};
 use super::sum;
 use super::write::Rows;
 use crate::fold::{fold_all, nothing};
-use crate::record::{Change, Read, Scope, Snapshot};
+use crate::packed;
+use crate::record::{Change, Read, Scope, Snapshot, split};
 
 /// The row of a task, without the task itself.
 #[derive(Clone, Copy, Debug)]
@@ -104,12 +105,7 @@ fn refold(connection: &Connection, task: i64, id: &TaskId) -> rusqlite::Result<(
             while let Some((_, message)) = received.next_if(|(at, _)| *at == index) {
                 said.push(message);
             }
-            changes.push(match event.payload().map_err(unreadable)? {
-                StreamResponse::Task(task) => Change::Created(Box::new(task)),
-                StreamResponse::StatusUpdate(update) => Change::Status(update, said),
-                StreamResponse::ArtifactUpdate(update) => Change::Artifact(update),
-                StreamResponse::Message(_) => return Err(unreadable("a message is no event of a task")),
-            });
+            changes.push(Change::of(event, said).map_err(unreadable)?);
         }
         fold_all(&mut fold, changes);
     }
@@ -161,31 +157,30 @@ pub(super) fn read(
 /// The events of a row that begins with its place, last number, sum, ends, received messages and JSON.
 fn events_of(row: &Row<'_>) -> rusqlite::Result<Vec<Event>> {
     let first = place::number(row.get(0)?);
-    let json = Bytes::from(row.get::<_, Vec<u8>>(5)?);
+    let count = (row.get::<_, u64>(1)? + 1).saturating_sub(first);
+    let json = row.get_ref(5)?.as_blob()?;
     let ends = row.get_ref(3)?.as_blob_or_null()?;
-    verify(row.get(2)?, Rows::sum(&json, ends, row.get_ref(4)?.as_blob_or_null()?))?;
-    let ends = match ends {
-        Some(bytes) => ends_from(bytes),
-        None => vec![json.len()],
+    verify(row.get(2)?, Rows::sum(json, ends, row.get_ref(4)?.as_blob_or_null()?))?;
+    let events = match ends {
+        // As it was before events were packed.
+        Some(ends) => split_at(json, &ends_from(ends)),
+        None => packed::events_of(json, usize::try_from(count).unwrap_or(usize::MAX)),
     };
-    let in_order = ends.is_sorted() && ends.last() == Some(&json.len());
-    if !in_order || first + ends.len() as u64 != row.get::<_, u64>(1)? + 1 {
-        return Err(unreadable("the ends of the events do not fit them"));
-    }
-    let mut events = crate::record::split(&json, &ends);
+    let fits = |events: &Vec<Event>| events.len() as u64 == count;
+    let mut events =
+        events.filter(fits).ok_or_else(|| unreadable("the ends of the events do not fit them"))?;
     for event in &mut events {
         event.number += first - 1;
     }
     Ok(events)
 }
 
-/// Where each event ends, as bytes. A lone event needs none.
-pub(super) fn ends_to_bytes(ends: &[usize]) -> Option<Vec<u8>> {
-    let bytes =
-        || ends.iter().flat_map(|end| u32::try_from(*end).unwrap_or(u32::MAX).to_le_bytes()).collect();
-    (ends.len() != 1).then(bytes)
+fn split_at(json: &[u8], ends: &[usize]) -> Option<Vec<Event>> {
+    let in_order = ends.is_sorted() && ends.last() == Some(&json.len());
+    in_order.then(|| split(&Bytes::copy_from_slice(json), ends))
 }
 
+/// Where each event ends.
 fn ends_from(bytes: &[u8]) -> Vec<usize> {
     let (ends, _) = bytes.as_chunks::<4>();
     ends.iter().map(|end| usize::try_from(u32::from_le_bytes(*end)).unwrap_or(usize::MAX)).collect()

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chancery_protocol::{
-    ContextId, Event, Json, KeptTask, Message, PushConfigId, Task, TaskId, TaskPushNotificationConfig,
+    ContextId, Error, Event, Json, KeptTask, Message, PushConfigId, Task, TaskId, TaskPushNotificationConfig,
     Version, write_json,
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::edge::EdgeRow;
 use super::entry::Entry;
-use super::load::ends_to_bytes;
 use super::place::Rank;
 use super::sum;
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::fold::{Standing, fold_all, nothing};
+use crate::fold::{Standing, fold_all, nothing, told_by};
 use crate::limits::TaskLimits;
 use crate::outbox::Registration;
+use crate::packed::{events_of, row_of};
 use crate::record::{Admission, Batch, Change, Scope, split};
 
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub(super) struct Write {
 pub(super) enum Body {
     /// A task that begins and ends in here, checked and folded: it only has to be new.
     Life { context: Option<ContextId>, rank: Rank, fold: Fold },
+    /// The same, but its events are kept, and tell it.
+    Told { context: Option<ContextId>, rank: Rank, count: usize, weight: usize, rows: Rows },
     /// Events of a task, which the first of them may create.
     Events { batch: Batch, rows: Rows, rank: Option<Rank> },
     /// No task at all, only an edge.
@@ -58,8 +60,8 @@ pub(super) struct Fold {
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) sum: u32,
+    /// Packed, if there is more than one.
     pub(super) json: Bytes,
-    pub(super) ends: Option<Vec<u8>>,
     pub(super) received: Option<Vec<u8>>,
 }
 
@@ -81,6 +83,8 @@ pub(super) struct Push {
     pub(super) json: Vec<u8>,
     pub(super) version: Version,
 }
+
+const UNREADABLE: &str = "the events that were just written cannot be read";
 
 /// What the caller keeps of a batch until it is committed.
 #[derive(Debug)]
@@ -111,17 +115,21 @@ pub(super) fn ready(
     }
     let (json, ends) = batch.encode_joined()?;
     let events = split(&json, &ends);
-    let rows = Rows::new(json, ends_to_bytes(&ends), received(&batch)?);
-    let rank = batch.changes().iter().rev().find_map(|change| rank_after(change, clock));
-    Ok((Body::Events { batch, rows, rank }, Kept { events, length, task: None }))
-}
-
-fn rank_after(change: &Change, clock: &Clock) -> Option<Rank> {
-    match change {
-        Change::Created(task) => Some(Rank::of(&task.status, clock)),
-        Change::Status(update, _) => Some(Rank::of(&update.status, clock)),
-        Change::Artifact(_) => None,
+    let rows = Rows::new(row_of(&json, &ends), received(&batch)?);
+    let rank = batch.last_status().map(|status| Rank::of(status, clock));
+    if let Some(rank) = rank
+        && batch.is_told_life()
+        && Standing::of_nothing(id).check(&batch, limits).is_ok()
+    {
+        let (context, weight) = (batch.context_id().cloned(), batch.bytes());
+        let (row, of) = (rows.json.clone(), id.clone());
+        let count = batch.len();
+        let tell = move || told_by(&of, &events_of(&row, count).ok_or_else(|| Error::internal(UNREADABLE))?);
+        let task = KeptTask::told_by(id.clone(), rank.state, tell);
+        let body = Body::Told { context, rank, count, weight, rows };
+        return Ok((body, Kept { events, length, task: Some(task) }));
     }
+    Ok((Body::Events { batch, rows, rank }, Kept { events, length, task: None }))
 }
 
 /// The messages that the events do not show, each with the place of its event.
@@ -159,9 +167,9 @@ impl Fold {
 }
 
 impl Rows {
-    fn new(json: Bytes, ends: Option<Vec<u8>>, received: Option<Vec<u8>>) -> Self {
-        let sum = Self::sum(&json, ends.as_deref(), received.as_deref());
-        Self { sum, json, ends, received }
+    fn new(json: Bytes, received: Option<Vec<u8>>) -> Self {
+        let sum = Self::sum(&json, None, received.as_deref());
+        Self { sum, json, received }
     }
 
     /// The checksum of a row.
@@ -175,7 +183,8 @@ impl Body {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Life { fold, .. } => fold.json.len(),
-            Self::Events { rows, .. } => rows.json.len(),
+            Self::Told { weight, .. } => *weight,
+            Self::Events { batch, .. } => batch.bytes(),
             Self::Nothing => 0,
         }
     }

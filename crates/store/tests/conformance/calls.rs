@@ -32,6 +32,7 @@ pub(crate) fn call(millis: i64) -> Edge {
         trace: None,
         realm: "realm".into(),
         caller: "owner".into(),
+        payer: None,
         agent: "agent".into(),
         skill: None,
         peer: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chancery_protocol::{
     Json, JsonObject, Message, Part, StreamResponse, Task, TaskId, TaskState, TaskStatus,
 };
-use chancery_store::{Read, Store, StoreError};
+use chancery_store::{ListQuery, Read, Store, StoreError};
 
 use crate::support::*;
 
@@ -291,10 +291,33 @@ pub(crate) async fn a_whole_life_that_is_watched_keeps_its_events(store: Arc<Sto
     let appended = batch.watched().done(&store).await;
     assert_eq!((appended.events.len(), appended.number, appended.task.is_over()), (3, 3, true));
     assert_eq!(read(&store, "t", 0, 10).await, appended.events);
-    let snapshot = snapshot(&store, "t").await;
-    assert_eq!((snapshot.number, snapshot.task.state()), (3, TaskState::Completed));
-    assert_eq!(value(&snapshot.task).artifacts.len(), 1);
+    let found = snapshot(&store, "t").await;
+    assert_eq!((found.number, found.task.state(), &found.task), (3, TaskState::Completed, &appended.task));
+    assert_eq!(value(&found.task).artifacts.len(), 1);
     draft("t").status(TaskState::Working, 2).refused(&store).await;
+
+    // What is told of it is what it would have become step by step.
+    let life = |id: &str| {
+        let begun = draft(id).context("other").created(TaskState::Submitted, 3).state("7");
+        let chunks = (0..70).fold(begun, |draft, n| draft.chunk("a", &format!("chunk {n}")));
+        chunks.artifact("b", "é").saying(TaskState::Completed, 4, "done")
+    };
+    life("u").watched().done(&store).await;
+    life("v").done(&store).await;
+    let (told, whole) = (snapshot(&store, "u").await, snapshot(&store, "v").await);
+    let (of_events, of_fold) = (value(&told.task), value(&whole.task));
+    assert_eq!((&of_events.artifacts, &of_events.context_id), (&of_fold.artifacts, &of_fold.context_id));
+    assert_eq!(texts(of_events.status.message.as_deref()), ["done"]);
+    assert_eq!((of_events.id.as_str(), texts(&of_events.history)), ("u", vec!["begin u".to_owned()]));
+    assert_eq!((told.number, told.state), (whole.number, whole.state));
+    let all = read(&store, "u", 0, 99).await;
+    assert_eq!(all.len(), 73);
+    assert_eq!(read(&store, "u", 66, 5).await, all[66..71]);
+    let listed =
+        store.list(&scope(), &ListQuery { context_id: Some("other".into()), ..query(9) }).await.unwrap();
+    assert_eq!((ids(&listed), listed.total), (vec!["v".to_owned(), "u".to_owned()], 2));
+    let error = life("u").watched().refused(&store).await;
+    assert!(matches!(error, StoreError::Exists { .. }), "{error}");
 }
 
 pub(crate) async fn the_state_value_rides_with_the_batch(store: Arc<Store>) {

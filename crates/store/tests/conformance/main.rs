@@ -59,8 +59,9 @@ macro_rules! store_suite {
                 pages_stand_while_tasks_move, tokens_travel_as_text,
             }
             checks! { retention => open:
-                events_are_compacted_in_time, tasks_are_forgotten_in_time, one_sweep_does_it_all,
-                the_cap_forgets_the_oldest, active_tasks_stay, an_end_without_a_time_is_an_end_now,
+                events_are_compacted_in_time, a_task_outlives_the_events_that_tell_it,
+                tasks_are_forgotten_in_time, one_sweep_does_it_all, the_cap_forgets_the_oldest,
+                active_tasks_stay, an_end_without_a_time_is_an_end_now,
             }
             checks! { limits => open:
                 events_are_limited, artifacts_are_limited, artifacts_are_counted_once, bytes_are_limited,
@@ -91,7 +92,7 @@ macro_rules! store_suite {
                 realms_never_mix, a_query_looks_at_so_many_and_no_more, one_of_many_settles,
             }
             checks! { spend => open:
-                every_charge_is_counted_once_and_by_its_second, spans_grow_with_age_and_lose_nothing,
+                every_charge_is_counted_once_and_by_its_second, what_another_pays_is_counted_as_theirs, spans_grow_with_age_and_lose_nothing,
                 pages_of_sums_join, sums_never_overflow, the_dearest_root_comes_first,
                 a_root_is_counted_with_all_that_is_under_it,
             }

@@ -50,6 +50,26 @@ pub(crate) async fn events_are_compacted_in_time(open: impl Fn(StoreLimits) -> S
     assert!(is_compacted(&store, "u", 0).await);
 }
 
+pub(crate) async fn a_task_outlives_the_events_that_tell_it(open: impl Fn(StoreLimits) -> Store) {
+    let store = open(short(100));
+    for id in ["t", "u"] {
+        let life = create(id, TaskState::Working, 0).chunk("a", "0").chunk("a", "1").state("1");
+        life.status(TaskState::Completed, 0).watched().done(&store).await;
+    }
+    // One that somebody has asked for before, and one that nobody has.
+    let before = snapshot(&store, "t").await;
+    store.sweep(at(1_000)).await;
+    for id in ["t", "u"] {
+        assert!(is_compacted(&store, id, 0).await);
+        let after = snapshot(&store, id).await;
+        assert_eq!((after.number, &after.state), (4, &before.state));
+        assert_eq!(value(&after.task).artifacts, value(&before.task).artifacts);
+    }
+    assert_eq!(snapshot(&store, "t").await.task, before.task);
+    store.sweep(at(60_000)).await;
+    assert!(is_gone(&store, "t").await && is_gone(&store, "u").await);
+}
+
 pub(crate) async fn tasks_are_forgotten_in_time(open: impl Fn(StoreLimits) -> Store) {
     let store = open(short(100));
     ended(&store, "t", 0).await;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use chancery_protocol::Amount;
-use chancery_store::{Realms, Spend, Store, StoreLimits};
+use chancery_protocol::{Amount, Edge};
+use chancery_store::{EdgeQuery, Realms, Spend, Store, StoreLimits};
 
 use crate::calls::*;
 use crate::support::*;
@@ -44,6 +44,27 @@ pub(crate) async fn every_charge_is_counted_once_and_by_its_second(open: impl Fn
     assert_eq!(total(&sums(&store, &realm(), 1_999).await), (22, 4));
     assert_eq!(total(&sums(&store, &realm(), 2_000).await), (1, 1));
     assert_eq!(sums(&store, &realm(), 3_000).await, []);
+}
+
+pub(crate) async fn what_another_pays_is_counted_as_theirs(open: impl Fn(StoreLimits) -> Store) {
+    let store = fresh(open);
+    let paid = Edge { payer: Some("ann".into()), ..call(1).by("realm", "bob", "agent") };
+    let paid = paid.settled(1_000, 5).put(&store).await;
+    call(2).by("realm", "bob", "agent").settled(1_000, 7).put(&store).await;
+    let mut found: Vec<_> = sums(&store, &realm(), 0)
+        .await
+        .into_iter()
+        .map(|sum| (sum.caller.unwrap().to_string(), sum.charged.micro_usd))
+        .collect();
+    found.sort();
+    assert_eq!(found, [("ann".to_owned(), 5), ("bob".to_owned(), 7)]);
+    let kept = store.edges(&EdgeQuery::of(realm())).await.unwrap().edges;
+    assert_eq!(kept[0], paid);
+    // A call stays when the one who paid is deleted, and says no more who that was.
+    store.delete_owner("realm", "ann").await.unwrap();
+    let kept = store.edges(&EdgeQuery::of(realm())).await.unwrap().edges;
+    assert_eq!(kept.iter().map(|edge| edge.payer.clone()).collect::<Vec<_>>(), [None, None]);
+    assert_eq!(total(&sums(&store, &realm(), 0).await), (12, 2));
 }
 
 pub(crate) async fn spans_grow_with_age_and_lose_nothing(open: impl Fn(StoreLimits) -> Store) {

@@ -46,11 +46,19 @@ fn edge() -> impl Strategy<Value = Edge> {
     let settled = (0..200_i64, amount(), source, state).prop_map(|(minute, charged, source, state)| {
         Settled { at: at(minute * MINUTE), charged, source, state }
     });
-    let names = (0..2_usize, 0..3_usize, 0..2_u8);
+    let names = (0..2_usize, 0..3_usize, 0..2_u8, proptest::option::of(0..3_usize));
     let text = || proptest::option::of("[aé]{0,2}".prop_map(Arc::<str>::from));
     let texts = (text(), text(), text(), proptest::option::of(0..4_u8));
     (0..20_i64, 0..20_i64, 0..4_u16, names, texts, amount(), proptest::option::of(settled)).prop_map(
-        |(millis, root, depth, (realm, caller, agent), (trace, skill, peer, task), reserved, settled)| Edge {
+        |(
+            millis,
+            root,
+            depth,
+            (realm, caller, agent, payer),
+            (trace, skill, peer, task),
+            reserved,
+            settled,
+        )| Edge {
             root: hop(if depth == 0 { millis } else { root }),
             parent: (depth > 0).then(|| hop(root)),
             depth,
@@ -60,6 +68,7 @@ fn edge() -> impl Strategy<Value = Edge> {
             task: task.map(|task| format!("t{task}").as_str().into()),
             reserved,
             settled,
+            payer: payer.filter(|payer| *payer != caller).map(|payer| CALLERS[payer].into()),
             ..call(millis).by(REALMS[realm], CALLERS[caller], &agent.to_string())
         },
     )

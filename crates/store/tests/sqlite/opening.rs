@@ -70,7 +70,7 @@ async fn a_newer_version_is_refused_and_left_alone() {
     set(99).unwrap();
     let text = refusal(try_open(&path));
     assert!(text.contains("version is 99") && text.contains("newer program"), "{text}");
-    set(4).unwrap();
+    set(6).unwrap();
     assert_eq!(snapshot(&open(&path), "t").await.number, 1);
 }
 
@@ -100,7 +100,44 @@ async fn an_older_version_is_made_new() {
     is_sound(&store).await;
     drop(store);
     let version = Connection::open(&path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0));
-    assert_eq!(version, Ok(4));
+    assert_eq!(version, Ok(6));
+}
+
+#[tokio::test]
+async fn events_that_are_not_packed_are_read_and_followed_by_those_that_are() {
+    let folder = Folder::new("unpacked");
+    let path = folder.path("a.db");
+    let store = open(&path);
+    let chunks = |draft: Draft, from: usize| {
+        (from..from + 5).fold(draft, |draft, n| draft.chunk("a", &format!("number {n}")))
+    };
+    chunks(create("t", TaskState::Working, 0), 1).done(&store).await;
+    let events = read(&store, "t", 0, 99).await;
+    drop(store);
+    // As the version before this one would have written it.
+    let (mut json, mut ends) = (Vec::new(), Vec::new());
+    for event in &events {
+        json.extend_from_slice(&event.json);
+        ends.extend_from_slice(&u32::try_from(json.len()).unwrap().to_le_bytes());
+    }
+    let sum = crc32fast::hash(&[&json[..], &ends].concat());
+    let old = Connection::open(&path).unwrap();
+    let row = params![json, ends, sum];
+    assert_eq!(old.execute("UPDATE events SET json = ?, ends = ?, sum = ?", row), Ok(1));
+    old.pragma_update(None, "user_version", 5).unwrap();
+    drop(old);
+
+    let store = open(&path);
+    assert_eq!(read(&store, "t", 0, 99).await, events);
+    assert_eq!(read(&store, "t", 3, 2).await, events[3..5]);
+    chunks(draft("t"), 6).done(&store).await;
+    let all = read(&store, "t", 0, 99).await;
+    assert_eq!((&all[..6], all.len()), (&events[..], 11));
+    is_sound(&store).await;
+    drop(store);
+    let store = open(&path);
+    assert_eq!(read(&store, "t", 0, 99).await, all);
+    assert_eq!(value(&snapshot(&store, "t").await.task).artifacts[0].parts.len(), 10);
 }
 
 #[test]

@@ -132,6 +132,7 @@ impl World {
             trace: None,
             realm: Arc::from("acme"),
             caller: Arc::from(format!("caller {caller}")),
+            payer: None,
             agent: Arc::from(format!("agent {agent}")),
             skill: None,
             peer: None,

@@ -75,6 +75,7 @@ fn edge(hop: &OpenHop, settled: bool) -> Edge {
         trace: Some(Arc::from(hop.context.trace_id.to_string())),
         realm: hop.realm.clone(),
         caller: hop.caller.clone(),
+        payer: None,
         agent: hop.agent.clone(),
         skill: None,
         peer: hop.peer.clone(),

@@ -94,9 +94,10 @@ impl Tally {
 impl Desk {
     pub(super) fn put_edge(&mut self, row: &EdgeRow) -> rusqlite::Result<()> {
         let party = self.tally.party(&self.connection, &row.party)?;
-        let is_put = row.put(&self.connection, party)?;
+        let payer = row.payer.as_ref().map(|payer| self.tally.party(&self.connection, payer)).transpose()?;
+        let is_put = row.put(&self.connection, party, payer)?;
         if let Some(settled) = row.edge.settled.filter(|_| is_put) {
-            let place = SpendPlace::of(settled.at, party);
+            let place = SpendPlace::of(settled.at, payer.unwrap_or(party));
             self.tally.sums.entry(place).or_default().add(Sum::of_one(settled.charged));
             self.tally.kept_then += 1;
         }

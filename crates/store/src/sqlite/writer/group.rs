@@ -12,7 +12,7 @@ use super::rows::{self, NewTask};
 use crate::error::StoreError;
 use crate::fold::{Standing, nothing};
 use crate::outbox::check_count;
-use crate::record::{Admission, Batch, Change, Scope, Snapshot};
+use crate::record::{Admission, Batch, Scope, Snapshot};
 use crate::sqlite::entry::{Entry, Name};
 use crate::sqlite::failure::{is_of_one_batch, unavailable};
 use crate::sqlite::load;
@@ -119,7 +119,7 @@ impl Desk {
 
     fn write_body(&mut self, write: &Write) -> Result<Effect, Refusal> {
         let creates = match &write.body {
-            Body::Life { .. } => true,
+            Body::Life { .. } | Body::Told { .. } => true,
             Body::Events { batch, .. } => batch.creates(),
             Body::Nothing => return Ok(Effect::default()),
         };
@@ -136,6 +136,12 @@ impl Desk {
             Body::Life { context, rank, fold } => {
                 let context = context.as_ref().map(|context| context.as_str());
                 let task = self.begin_task(&write.id, scope, context, *rank, Some(fold))?;
+                (task, Effect { before: 0, name: None, ends: true, push: false })
+            }
+            Body::Told { context, rank, count, weight, rows } => {
+                let context = context.as_ref().map(|context| context.as_str());
+                let task = self.begin_task(&write.id, scope, context, *rank, None)?;
+                rows::insert_events(&self.connection, (task, 0), *count, *weight, rows)?;
                 (task, Effect { before: 0, name: None, ends: true, push: false })
             }
             Body::Events { batch, rows, rank } => {
@@ -238,10 +244,7 @@ impl Desk {
         rank: Option<Rank>,
         push: Option<&Push>,
     ) -> Result<(i64, Effect), Refusal> {
-        let context = batch.changes().first().and_then(|change| match change {
-            Change::Created(task) => task.context_id.as_ref().map(|context| context.as_str()),
-            _ => None,
-        });
+        let context = batch.context_id().map(|context| context.as_str());
         if push.is_some() {
             check_count(&name.1, 1, &self.limits.task)?;
         }

@@ -26,7 +26,7 @@ impl Lead<'_> {
                 break;
             }
         }
-        // Waiting is for the thread: for another who writes, or while the log is being cut.
+        // Waiting is for the thread: for another who writes, or for a checkpoint that holds the gate.
         let Some(mut desk) = self.desk.try_lock() else { return };
         let Some(desk) = desk.as_mut().filter(|desk| !desk.gate.is_locked()) else { return };
         let jobs = self.queue.take(GROUP, |job| matches!(job, Job::Write(_)));

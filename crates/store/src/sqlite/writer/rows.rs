@@ -63,14 +63,12 @@ pub(super) fn insert_events(
     weight: usize,
     rows: &Rows,
 ) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO events (place, last, weight, sum, ends, received, json) \
-               VALUES (?, ?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT INTO events (place, last, weight, sum, received, json) VALUES (?, ?, ?, ?, ?, ?)";
     connection.prepare_cached(sql)?.execute(params![
         place::event(task, before + 1),
         before + length as u64,
         weight,
         rows.sum,
-        rows.ends,
         rows.received,
         &rows.json[..],
     ])?;

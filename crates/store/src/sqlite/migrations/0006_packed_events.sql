@@ -1,0 +1,2 @@
+-- Nothing is changed, but what is written from now on is not for an older program: where a row of `events` has more than
+-- one event and no `ends`, its `json` is packed. ADR 0015 says how and why.
