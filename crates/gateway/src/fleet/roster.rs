@@ -60,6 +60,12 @@ impl Roster {
         self.0.values().filter(|member| member.exposed)
     }
 
+    /// The one that the world may know of, if there is one alone.
+    pub(super) fn only_exposed(&self) -> Option<&Member> {
+        let mut exposed = self.exposed();
+        exposed.next().filter(|_| exposed.next().is_none())
+    }
+
     /// Those whose names come after this one.
     pub(crate) fn exposed_after(&self, name: &str) -> impl Iterator<Item = &Member> {
         use std::ops::Bound;

@@ -5,4 +5,5 @@ mod addresses;
 #[allow(dead_code, reason = "the other tests use the rest of it")]
 mod gateway;
 mod http;
+mod members;
 mod reload;

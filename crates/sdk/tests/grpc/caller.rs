@@ -30,6 +30,8 @@ pub static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
 #[derive(Clone)]
 pub struct Caller {
     address: SocketAddr,
+    /// What it calls the server.
+    authority: String,
     service: String,
     metadata: HeaderMap,
 }
@@ -73,7 +75,14 @@ impl Caller {
         metadata.insert("a2a-version", HeaderValue::from_static("1.0"));
         metadata.insert("content-type", HeaderValue::from_static("application/grpc"));
         metadata.insert("te", HeaderValue::from_static("trailers"));
-        Self { address, service: "lf.a2a.v1.A2AService".to_owned(), metadata }
+        let authority = address.to_string();
+        Self { address, authority, service: "lf.a2a.v1.A2AService".to_owned(), metadata }
+    }
+
+    /// Under another name of the server.
+    pub fn under(mut self, authority: &str) -> Self {
+        authority.clone_into(&mut self.authority);
+        self
     }
 
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -160,7 +169,7 @@ impl Caller {
             // How a connection ends shows in what was read from it.
             let _ = connection.await;
         }));
-        let mut request = Request::post(format!("http://{}{path}", self.address));
+        let mut request = Request::post(format!("http://{}{path}", self.authority));
         request.headers_mut().expect("a head").extend(self.metadata.clone());
         let request = request.body(Full::<Bytes>::from(body)).expect("a request");
         (sender.send_request(request).await.expect("an answer"), connection)

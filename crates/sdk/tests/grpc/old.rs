@@ -165,3 +165,26 @@ async fn our_client_speaks_it_too() {
     let unknown = client.get("nobody").await.expect_err("no such task");
     assert_eq!(unknown.code(), Some(ErrorCode::TaskNotFound));
 }
+
+#[tokio::test]
+async fn the_host_names_the_agent_where_no_tenant_can() {
+    let named = |name: &str| {
+        let own = name.to_owned();
+        let run = move |_: chancery_sdk::Turn| {
+            let own = own.clone();
+            async move { Ok(chancery_sdk::Outcome::text(own)) }
+        };
+        AgentSpec::new(name, script(run))
+    };
+    let site = serve_with(|server| server.fleet_agent(named("one")).fleet_agent(named("two"))).await;
+    for name in ["one", "two"] {
+        let caller = caller(&site).under(&format!("{name}.127.0.0.1:{}", site.address.port()));
+        let answer = caller.call("SendMessage", blocking(&said("hello"))).await.one();
+        assert!(answer.to_string().contains(name), "{answer}");
+    }
+    for host in ["three.127.0.0.1", "one.elsewhere.example", "127.0.0.1"] {
+        let caller = caller(&site).under(&format!("{host}:{}", site.address.port()));
+        let answer = caller.call("SendMessage", blocking(&said("hello"))).await;
+        assert!(answer.text().contains("tenant"), "{host}: {}", answer.text());
+    }
+}

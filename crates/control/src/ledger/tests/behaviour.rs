@@ -285,3 +285,31 @@ fn three_levels_with_every_limit_take_at_most_sixty_changes() {
     // One to hold and one to charge, for each of nine, and one to end it.
     assert_eq!(changes_of(|| reserve(&levels, one, again).unwrap().settle(one, again)), 19);
 }
+
+#[test]
+fn other_limits_hold_for_what_was_counted() {
+    let limits = |day: u64| Limits {
+        global: Caps { per_day: Cap { tasks: Some(day), ..Cap::default() }, ..Caps::default() },
+        ..Limits::default()
+    };
+    let ledger = Ledger::new(limits(2));
+    let accounts: Accounts = ledger.account(&Scope::Global, NOON).into_iter().collect();
+    let held = reserve(&accounts, Amount::ONE_TASK, NOON).unwrap();
+    reserve(&accounts, Amount::ONE_TASK, NOON).unwrap().settle(Amount::ONE_TASK, NOON);
+    assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_err());
+    ledger.amend(limits(3), |_| None).unwrap();
+    let third = reserve(&accounts, Amount::ONE_TASK, NOON).unwrap();
+    assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_err());
+    drop((held, third));
+    ledger.amend(limits(1), |_| None).unwrap();
+    assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_err(), "one was charged, and counts on");
+    // Tokens were not counted, nor was anything by the hour.
+    let tokens = Caps { per_day: Cap { tokens: Some(9), ..Cap::default() }, ..Caps::default() };
+    let hours = Caps { per_hour: Cap { tasks: Some(9), ..Cap::default() }, ..Caps::default() };
+    for global in [tokens, hours] {
+        assert!(ledger.amend(Limits { global, ..Limits::default() }, |_| None).is_err());
+    }
+    assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_err(), "nothing has changed");
+    ledger.amend(Limits::default(), |_| None).unwrap();
+    assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_ok(), "nothing is limited any more");
+}
