@@ -12,7 +12,7 @@ use crate::admin::{self, ContainedFile, Desk};
 use crate::config::Config;
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, Signatory};
-use crate::kinds::{self, Built, Surroundings, TaskKeys};
+use crate::kinds::{self, Built, InboxRoutes, Inboxes, Surroundings, TaskKeys};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -36,7 +36,13 @@ impl Gateway {
         let mut server = Server::builder().store(store.clone());
         let (mut skills, pools) = (HashMap::new(), pools(&config)?);
         let keys = Arc::new(TaskKeys::default());
-        let surroundings = Surroundings { pools: pools.clone(), keys: keys.clone(), store: store.clone() };
+        let inboxes = Arc::new(Inboxes::new(store.clone()));
+        let surroundings = Surroundings {
+            pools: pools.clone(),
+            keys: keys.clone(),
+            store: store.clone(),
+            inboxes: inboxes.clone(),
+        };
         for agent in &config.agent {
             let built = kinds::build(agent, &surroundings).await?;
             skills.insert(agent.name.clone(), built.skills());
@@ -52,6 +58,7 @@ impl Gateway {
             Foundations { store: store.clone(), name, secret, resolver, skills, pools, adjusts: true };
         let governor = Governor::new(&config, foundations).await?;
         server = identities.guard(server, keys.clone()).guard(governor.clone());
+        server = server.routes(Arc::new(InboxRoutes(inboxes)));
         if let Some(signatory) = &signatory {
             server = server.sign_cards(signatory.clone());
         }

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::section::{
-    AdminSection, CardSection, CardsSection, CommandSection, ModelSection, PinnedKeys, SignatureMode,
+    AdminSection, CardSection, CardsSection, CommandSection, InboxSection, ModelSection, PinnedKeys,
+    SignatureMode,
 };
 use super::units::Usd;
 
@@ -365,6 +366,9 @@ pub(crate) struct AgentSection {
     /// Of a model: where it is, and what it is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<ModelSection>,
+    /// Of one that comes for its tasks: how many wait, and for how long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) inbox: Option<InboxSection>,
 }
 
 /// What kind of agent it is.
@@ -379,6 +383,15 @@ pub(crate) enum AgentKind {
     Command,
     /// A model behind an OpenAI-compatible chat endpoint.
     Model,
+    /// One that cannot be reached, and comes for its tasks.
+    Inbox,
+}
+
+impl AgentKind {
+    /// Whether what it says that it consumed is its own word.
+    pub(crate) fn is_elsewhere(self) -> bool {
+        matches!(self, Self::A2a | Self::Inbox)
+    }
 }
 
 /// A member of a pool.

@@ -33,7 +33,7 @@ use chancery_store::Store;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::{AgentKind, AgentSection, Config};
+use crate::config::{AgentSection, Config};
 use crate::metrics::{Meter, Metrics};
 pub(crate) use adjust::{Adjustments, Change, Per, Whose};
 use hands::{Helper, Worker};
@@ -103,7 +103,7 @@ impl Governor {
             let name: Arc<str> = agent.name.as_str().into();
             let skills =
                 skills.get(&agent.name).into_iter().flatten().map(|skill| skill.as_str().into()).collect();
-            let (pool, is_local) = (pools.get(&agent.name).cloned(), agent.kind != AgentKind::A2a);
+            let (pool, is_local) = (pools.get(&agent.name).cloned(), !agent.kind.is_elsewhere());
             (name.clone(), Arc::new(Governed { name, skills, pool, is_local }))
         });
         let agents = agents.collect();

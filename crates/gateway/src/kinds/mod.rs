@@ -6,12 +6,14 @@
 //! | `a2a` | one elsewhere that speaks A2A, or a pool of several |
 //! | `command` | a program that is run for each message |
 //! | `model` | a model behind an OpenAI-compatible chat endpoint |
+//! | `inbox` | one that cannot be reached, and comes for its tasks |
 //!
 //! `task_keys` is what those that run here call others with.
 
 mod a2a;
 mod builtin;
 mod command;
+mod inbox;
 mod model;
 mod task_keys;
 
@@ -24,6 +26,7 @@ use chancery_store::Store;
 
 use crate::config::{AgentKind, AgentSection, SkillSection};
 
+pub(crate) use inbox::{InboxRoutes, Inboxes};
 pub(crate) use task_keys::TaskKeys;
 
 /// The extension by which a card states how the agent is run.
@@ -37,6 +40,8 @@ pub(crate) struct Surroundings {
     pub(crate) keys: Arc<TaskKeys>,
     /// Where what was said before is found.
     pub(crate) store: Arc<Store>,
+    /// Where tasks wait for agents that come for them.
+    pub(crate) inboxes: Arc<Inboxes>,
 }
 
 /// An agent, ready to be put at its path.
@@ -53,6 +58,7 @@ pub(crate) async fn build(section: &AgentSection, surroundings: &Surroundings) -
         AgentKind::Builtin => Ok(Built::Agent(Box::new(builtin::build(section)?))),
         AgentKind::A2a => a2a::build(section, surroundings.pools.get(&section.name)).await.map(Built::Relay),
         AgentKind::Command => Ok(Built::Agent(Box::new(command::build(section, &surroundings.keys).await?))),
+        AgentKind::Inbox => Ok(Built::Agent(Box::new(inbox::build(section, &surroundings.inboxes)?))),
         AgentKind::Model => Ok(Built::Agent(Box::new(model::build(section, &surroundings.store)?))),
     }
 }
@@ -62,7 +68,7 @@ pub(crate) fn declared_skills(section: &AgentSection) -> anyhow::Result<Vec<Stri
     match section.kind {
         AgentKind::Builtin => Ok(skills_of(&builtin::build(section)?)),
         AgentKind::A2a => Ok(Vec::new()),
-        AgentKind::Command | AgentKind::Model => {
+        AgentKind::Command | AgentKind::Model | AgentKind::Inbox => {
             let skills = section.card.iter().flat_map(|card| &card.skills);
             Ok(skills.map(|skill| skill.id.clone()).collect())
         }

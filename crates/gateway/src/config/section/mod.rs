@@ -4,12 +4,14 @@ mod admin;
 mod card;
 mod cards;
 mod command;
+mod inbox;
 mod model;
 
 pub(crate) use admin::*;
 pub(crate) use card::*;
 pub(crate) use cards::*;
 pub(crate) use command::*;
+pub(crate) use inbox::*;
 pub(crate) use model::*;
 
 /// What is wrong in a section: the key, what, and what to do about it.
