@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::fleet::{self, Addresses, Agents, Fleet, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, Signatory};
-use crate::kinds::{Surroundings, TaskKeys};
+use crate::kinds::{InboxRoutes, Inboxes, Surroundings, TaskKeys};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -38,9 +38,11 @@ impl Gateway {
         let store = Arc::new(open_store(&config)?);
         let pools = pools(&config)?;
         let keys = Arc::new(TaskKeys::default());
-        let surroundings = Surroundings { pools, keys: keys.clone(), store: store.clone() };
+        let inboxes = Arc::new(Inboxes::new(store.clone()));
+        let surroundings =
+            Surroundings { pools, keys: keys.clone(), store: store.clone(), inboxes: inboxes.clone() };
         let Agents { offers, governed, clients, absent } =
-            fleet::build(config.agent.clone(), surroundings).await?;
+            fleet::build(config.agent.clone(), surroundings.clone()).await?;
         let foundations = Foundations {
             store: store.clone(),
             name: public_name(&config),
@@ -56,18 +58,9 @@ impl Gateway {
         let mut server =
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         server = identities.guard(server, keys.clone()).guard(governor.clone());
+        server = server.routes(Arc::new(InboxRoutes(inboxes.clone())));
         server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
-        if let Some(signatory) = &signatory {
-            server = server.sign_cards(signatory.clone());
-        }
-        if let Some(url) = &config.server.public_url {
-            server = server.public_url(url);
-        }
-        if let Some(address) = config.server.grpc_listen {
-            server = server.grpc_listen(address);
-        }
-        let listen = config.server.listen;
-        let server = server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))?;
+        let server = listening(server, &config, signatory.as_ref()).await?;
         let service = server.service().clone();
         keys.serves(server.local_addr()?);
         governor.serves(service.clone());
@@ -77,7 +70,7 @@ impl Gateway {
         }
         tokio::spawn(fleet::watch_health(Arc::downgrade(&fleet)));
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
-        let reloader = Reloader::new(load, config.clone(), governor.clone(), fleet, keys);
+        let reloader = Reloader::new(load, config.clone(), governor.clone(), fleet, surroundings);
         let contained = ContainedFile::of(&config.store.data);
         contained.put_in_force(&governor.plane().containment)?;
         let desk = Desk {
@@ -115,6 +108,25 @@ impl Gateway {
         self.governor.flush().await;
         self.store.close();
     }
+}
+
+/// Listens where the configuration says.
+async fn listening(
+    mut server: ServerBuilder,
+    config: &Config,
+    signatory: Option<&Arc<Signatory>>,
+) -> anyhow::Result<Server> {
+    if let Some(signatory) = signatory {
+        server = server.sign_cards(signatory.clone());
+    }
+    if let Some(url) = &config.server.public_url {
+        server = server.public_url(url);
+    }
+    if let Some(address) = config.server.grpc_listen {
+        server = server.grpc_listen(address);
+    }
+    let listen = config.server.listen;
+    server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))
 }
 
 /// Opens the store that the configuration names.

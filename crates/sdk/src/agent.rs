@@ -40,6 +40,12 @@ pub trait Agent: Send + Sync + 'static {
     fn while_running(&self) -> WhileRunning {
         WhileRunning::Queue(1)
     }
+
+    /// Whether a turn that died with its process is begun again by the next one, with the same message. The tasks of other
+    /// agents end then, and say why.
+    fn begins_again(&self) -> bool {
+        false
+    }
 }
 
 /// What happens to a message for a task whose turn is still running.
@@ -101,6 +107,7 @@ pub(crate) trait AnyAgent: Send + Sync + 'static {
     fn start(self: Arc<Self>, turn: Turn) -> AgentFuture;
     fn opens_task(&self, message: &Message) -> bool;
     fn while_running(&self) -> WhileRunning;
+    fn begins_again(&self) -> bool;
 }
 
 pub(crate) type AgentFuture = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + Send>>;
@@ -118,6 +125,10 @@ impl<A: Agent> AnyAgent for A {
 
     fn while_running(&self) -> WhileRunning {
         Agent::while_running(self)
+    }
+
+    fn begins_again(&self) -> bool {
+        Agent::begins_again(self)
     }
 }
 

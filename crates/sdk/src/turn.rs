@@ -157,6 +157,11 @@ impl Turn {
         self.sink.artifact(artifact, false, true)
     }
 
+    /// Emits a piece of an artifact that somebody else has begun and named: the first one, or one to append.
+    pub fn artifact_piece(&self, artifact: Artifact, append: bool, last: bool) -> Emit<'_> {
+        self.sink.artifact(artifact, append, last)
+    }
+
     /// Begins an artifact that is emitted in pieces.
     pub fn begin_artifact(&self, name: impl Into<String>) -> ArtifactWriter<'_> {
         ArtifactWriter { turn: self, id: self.sink.next_artifact_id(), name: name.into(), begun: false }

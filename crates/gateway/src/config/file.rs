@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::section::{
-    AdminSection, CardSection, CardsSection, CommandSection, FleetSection, MarkdownSection, ModelSection,
-    PinnedKeys, SignatureMode, Trust,
+    AdminSection, CardSection, CardsSection, CommandSection, FleetSection, InboxSection, MarkdownSection,
+    ModelSection, PinnedKeys, SignatureMode, Trust,
 };
 use super::units::Usd;
 
@@ -378,6 +378,9 @@ pub(crate) struct AgentSection {
     /// Of a model: where it is, and what it is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<ModelSection>,
+    /// Of one that comes for its tasks: how many wait, and for how long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) inbox: Option<InboxSection>,
     /// The file that describes it, if that is another one.
     #[serde(skip)]
     pub(crate) described_in: Option<PathBuf>,
@@ -398,6 +401,8 @@ pub(crate) enum AgentKind {
     Command,
     /// A model behind an OpenAI-compatible chat endpoint.
     Model,
+    /// One that cannot be reached, and comes for its tasks.
+    Inbox,
     /// One of which it is known what it is, but not what answers for it.
     #[serde(skip)]
     Absent,
@@ -437,6 +442,11 @@ fn default_realm() -> String {
 }
 
 impl AgentKind {
+    /// Whether what it says that it consumed is its own word.
+    pub(crate) fn is_elsewhere(self) -> bool {
+        matches!(self, Self::A2a | Self::Inbox)
+    }
+
     /// Its name in a configuration.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -444,6 +454,7 @@ impl AgentKind {
             Self::A2a => "a2a",
             Self::Command => "command",
             Self::Model => "model",
+            Self::Inbox => "inbox",
             Self::Absent => "absent",
         }
     }
@@ -466,6 +477,7 @@ impl AgentSection {
             card: None,
             command: None,
             model: None,
+            inbox: None,
             described_in: None,
             absent: None,
         }

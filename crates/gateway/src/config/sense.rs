@@ -134,6 +134,7 @@ impl Sense<'_> {
                 agent.kind == AgentKind::Command,
             ),
             ("model", agent.model.as_ref().map(ModelSection::complaints), agent.kind == AgentKind::Model),
+            ("inbox", agent.inbox.map(|_| Vec::new()), agent.kind == AgentKind::Inbox),
         ];
         for (section, complaints, fits) in sections {
             let path = ["agent", place, section];
@@ -180,6 +181,7 @@ impl Sense<'_> {
                 self.needs_section(&at("kind"), "command", agent.command.is_some());
                 self.nothing_elsewhere(agent, at);
             }
+            AgentKind::Inbox => self.nothing_elsewhere(agent, at),
             AgentKind::Model => {
                 self.needs_section(&at("kind"), "model", agent.model.is_some());
                 self.nothing_elsewhere(agent, at);

@@ -81,7 +81,7 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place() {
             "3:18: `recursion.max_call_depth`: expected a whole number, found the text `deep`",
             "5:12: `budget.global.overflow`: expected \"shed\" or a table, found the text `shedd`; did you mean `shed`?",
             "6:22: `budget.global.max_usd_per_minute`: must be at least 0, found -1",
-            "9:8: `agent.0.kind`: expected \"builtin\" or \"a2a\" or \"command\" or \"model\", found the text `robot`",
+            "9:8: `agent.0.kind`: expected \"builtin\" or \"a2a\" or \"command\" or \"model\" or \"inbox\", found the text `robot`",
         ]
     );
 }

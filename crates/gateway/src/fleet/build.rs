@@ -9,7 +9,7 @@ use chancery_protocol::BoxFuture;
 use chancery_sdk::{Client, Offer};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
-use crate::config::{AgentKind, AgentSection};
+use crate::config::AgentSection;
 use crate::kinds::{self, Built, Surroundings};
 
 /// How many are made at a time.
@@ -38,8 +38,7 @@ pub(crate) async fn build(sections: Vec<AgentSection>, surroundings: Surrounding
     for (section, built) in built {
         let name: Arc<str> = section.name.as_str().into();
         let skills = built.skills().iter().map(|skill| skill.as_str().into()).collect();
-        let (pool, is_local) =
-            (surroundings.pools.get(&section.name).cloned(), section.kind != AgentKind::A2a);
+        let (pool, is_local) = (surroundings.pools.get(&section.name).cloned(), !section.kind.is_elsewhere());
         agents.governed.push(Arc::new(Governed { name: name.clone(), skills, pool, is_local }));
         let offer = match built {
             Built::Agent(spec) => Offer::from(*spec),

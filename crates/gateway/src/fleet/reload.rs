@@ -15,7 +15,7 @@ use super::{Fleet, Roster};
 use crate::config::{AgentSection, Config, Folders, directory};
 use crate::govern::{Governor, pools};
 use crate::identity;
-use crate::kinds::{Surroundings, TaskKeys};
+use crate::kinds::Surroundings;
 
 /// How often to look whether the file has changed.
 const LOOK: Duration = Duration::from_millis(500);
@@ -28,7 +28,8 @@ pub(crate) struct Reloader {
     load: Load,
     governor: Arc<Governor>,
     fleet: Arc<Fleet>,
-    keys: Arc<TaskKeys>,
+    /// What agents are built in, but for their pools.
+    surroundings: Surroundings,
     /// The one in force. Held by whoever changes it.
     current: Mutex<Arc<Config>>,
 }
@@ -49,9 +50,9 @@ impl Reloader {
         config: Arc<Config>,
         governor: Arc<Governor>,
         fleet: Arc<Fleet>,
-        keys: Arc<TaskKeys>,
+        surroundings: Surroundings,
     ) -> Arc<Self> {
-        Arc::new(Self { load, governor, fleet, keys, current: Mutex::new(config) })
+        Arc::new(Self { load, governor, fleet, surroundings, current: Mutex::new(config) })
     }
 
     /// Reads the configuration again and puts it in force. If anything is wrong with it, the one from before stays, whole.
@@ -62,8 +63,7 @@ impl Reloader {
         let touched: HashSet<_> = changes.added.iter().chain(&changes.changed).map(String::as_str).collect();
         let touches = |agent: &&AgentSection| touched.contains(agent.name.as_str());
         let sections: Vec<_> = next.agent.iter().filter(touches).cloned().collect();
-        let (keys, store) = (self.keys.clone(), self.fleet.store.clone());
-        let surroundings = Surroundings { pools: pools(&next)?, keys, store };
+        let surroundings = Surroundings { pools: pools(&next)?, ..self.surroundings.clone() };
         let Agents { offers, governed, clients, absent } = build(sections, surroundings).await?;
         let resolver = identity::allow_list(&next.identity.allow);
         self.governor.amend(&current, &next, resolver)?;

@@ -7,6 +7,7 @@
 //! | `absent` | one that is known, but nobody answers for it |
 //! | `command` | a program that is run for each message |
 //! | `model` | a model behind an OpenAI-compatible chat endpoint |
+//! | `inbox` | one that cannot be reached, and comes for its tasks |
 //!
 //! `task_keys` is what those that run here call others with.
 
@@ -14,6 +15,7 @@ mod a2a;
 mod absent;
 mod builtin;
 mod command;
+mod inbox;
 mod model;
 mod singleton;
 mod task_keys;
@@ -30,12 +32,14 @@ use serde_json::{Value, json};
 use crate::config::{AgentKind, AgentSection, Cardinality, RuntimeSection, SkillSection};
 use singleton::Singleton;
 
+pub(crate) use inbox::{InboxRoutes, Inboxes};
 pub(crate) use task_keys::TaskKeys;
 
 /// The extension by which a card states how the agent is run.
 const RUNTIME_EXTENSION: &str = "urn:chancery:ext:runtime:v1";
 
 /// What an agent may need of the gateway that it is built for.
+#[derive(Clone)]
 pub(crate) struct Surroundings {
     /// The pools, by the name of the agent.
     pub(crate) pools: HashMap<String, Arc<Pool>>,
@@ -43,6 +47,8 @@ pub(crate) struct Surroundings {
     pub(crate) keys: Arc<TaskKeys>,
     /// Where what was said before is found.
     pub(crate) store: Arc<Store>,
+    /// Where tasks wait for agents that come for them.
+    pub(crate) inboxes: Arc<Inboxes>,
 }
 
 /// An agent, ready to be put at its path.
@@ -73,6 +79,7 @@ async fn make(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Re
         AgentKind::Builtin => Ok(Built::Agent(Box::new(builtin::build(section)?))),
         AgentKind::A2a => a2a::build(section, surroundings.pools.get(&section.name)).await.map(Built::Relay),
         AgentKind::Command => Ok(Built::Agent(Box::new(command::build(section, &surroundings.keys).await?))),
+        AgentKind::Inbox => Ok(Built::Agent(Box::new(inbox::build(section, &surroundings.inboxes)?))),
         AgentKind::Model => Ok(Built::Agent(Box::new(model::build(section, &surroundings.store)?))),
     }
 }
@@ -82,7 +89,7 @@ pub(crate) fn declared_skills(section: &AgentSection) -> anyhow::Result<Vec<Stri
     match section.kind {
         AgentKind::Builtin => Ok(skills_of(&builtin::build(section)?)),
         AgentKind::A2a => Ok(Vec::new()),
-        AgentKind::Command | AgentKind::Model | AgentKind::Absent => {
+        AgentKind::Command | AgentKind::Model | AgentKind::Inbox | AgentKind::Absent => {
             let skills = section.card.iter().flat_map(|card| &card.skills);
             Ok(skills.map(|skill| skill.id.clone()).collect())
         }

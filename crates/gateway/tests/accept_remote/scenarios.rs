@@ -196,7 +196,7 @@ impl Caller {
     /// The same, with something done once it has begun.
     fn watch(&mut self, method: &str, params: Value, begun: impl FnOnce()) {
         let mut body = String::new();
-        let mut response = self.open(method, params);
+        let mut response = self.open(method, &params);
         let mut begun = Some(begun);
         while let Some(line) = response.next_line() {
             body.push_str(&line);
@@ -210,11 +210,11 @@ impl Caller {
     }
 
     fn exchange(&self, method: &str, params: Value) -> (u16, String) {
-        let response = self.open(method, params);
+        let response = self.open(method, &params);
         (response.status, response.text())
     }
 
-    fn open(&self, method: &str, params: Value) -> Response {
+    fn open(&self, method: &str, params: &Value) -> Response {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         let mut headers = vec![("Content-Type", "application/json".to_owned())];
         headers.extend(self.headers.iter().cloned());

@@ -13,6 +13,15 @@ pub(crate) struct Gateway {
     child: Child,
     url: String,
     folder: TempDir,
+    variables: Vec<(String, String)>,
+    /// Keys that were made before it was started.
+    pub(crate) keys: Vec<String>,
+}
+
+/// A key for somebody, who may be an agent of the fleet.
+pub(crate) struct Keys {
+    pub(crate) caller: &'static str,
+    pub(crate) agent: Option<&'static str>,
 }
 
 /// The binary that is tested.
@@ -30,7 +39,19 @@ impl Gateway {
         let variables: Vec<_> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (child, url) = serve(folder.path(), &variables);
-        Self { child, url, folder }
+        Self { child, url, folder, variables, keys: Vec::new() }
+    }
+
+    /// With keys that are made before.
+    pub(crate) fn start_with_keys(config: &str, keys: &[Keys]) -> Self {
+        let folder = folder(config);
+        let keys = keys.iter().map(|key| make(folder.path(), key)).collect();
+        let (child, url) = serve(folder.path(), &[]);
+        Self { child, url, folder, variables: Vec::new(), keys }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     pub(crate) async fn client(&self, name: &str) -> Client {
@@ -49,6 +70,11 @@ impl Gateway {
         let _ = self.child.wait();
     }
 
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        (self.child, self.url) = serve(self.folder.path(), &self.variables);
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -58,6 +84,16 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn make(folder: &Path, key: &Keys) -> String {
+    let mut command = Command::new(BINARY);
+    command.current_dir(folder).env_clear().args(["key", "create", "--caller", key.caller]);
+    if let Some(agent) = key.agent {
+        command.args(["--agent", agent]);
+    }
+    let made = command.output().expect("it runs");
+    String::from_utf8(made.stdout).expect("a key is text").trim().to_owned()
 }
 
 /// What a gateway says that does not start.

@@ -3,4 +3,5 @@
 mod command;
 mod endpoint;
 mod gateway;
+mod inbox;
 mod model;

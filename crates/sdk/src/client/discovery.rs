@@ -72,6 +72,11 @@ impl Discovery {
         Ok((discovery, named))
     }
 
+    /// Where and how to call, if nobody has to be asked for it.
+    pub(crate) fn known_peer(&self) -> Option<Arc<Peer>> {
+        self.usable(Wanted::ForCalls)
+    }
+
     /// Where and how to call.
     pub(crate) async fn peer(
         &self,

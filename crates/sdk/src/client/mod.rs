@@ -190,6 +190,11 @@ impl Client {
         &self.0.transport
     }
 
+    /// Where and how to call, if nobody has to be asked for it.
+    pub(crate) fn known_peer(&self) -> Option<Arc<Peer>> {
+        self.0.discovery.known_peer()
+    }
+
     pub(crate) async fn peer(&self) -> Result<Arc<Peer>, ClientError> {
         self.0.discovery.peer(&self.0.transport, &self.0.settings).await
     }

@@ -116,52 +116,56 @@ impl Client {
     /// Makes a call, again if need be, and tells who watches the peer what became of it.
     pub(crate) async fn attempts<F: Finish>(
         &self,
-        request: Request,
-        options: Options,
+        mut request: Request,
+        mut options: Options,
         finish: &F,
     ) -> Result<F::Output, ClientError> {
-        let (watch, is_stream) = (options.watch.clone(), request.operation().is_streaming());
-        let outcome = self.tries(request, options, finish).await;
+        let outcome = self.tries(&mut request, &mut options, finish).await;
         match &outcome {
             // What has been opened has yet to be heard.
-            Ok(_) if is_stream => {}
+            Ok(_) if request.operation().is_streaming() => {}
             Ok(_) => {
-                watch.heard();
-                watch.answered();
+                options.watch.heard();
+                options.watch.answered();
             }
-            Err(error) => watch.failed(error, self.settings().request_timeout),
+            Err(error) => options.watch.failed(error, self.settings().request_timeout),
         }
         outcome
     }
 
     async fn tries<F: Finish>(
         &self,
-        mut request: Request,
-        mut options: Options,
+        request: &mut Request,
+        options: &mut Options,
         finish: &F,
     ) -> Result<F::Output, ClientError> {
-        let limit = self.time_for(&request, options.deadline);
+        let limit = self.time_for(request, options.deadline);
         let late = ClientError::TimedOut { what: request.operation().method(), after: limit };
         let until = Instant::now() + limit;
-        let Ok(peer) = timeout_at(until, self.peer()).await else { return Err(late) };
-        let peer = peer?;
+        let peer = match self.known_peer() {
+            Some(peer) => peer,
+            None => match timeout_at(until, Box::pin(self.peer())).await {
+                Ok(peer) => peer?,
+                Err(_) => return Err(late),
+            },
+        };
         // A stream goes on after it has been opened.
         options.terms.until = match request.operation().is_streaming() {
             true => options.deadline.map(Instant::from_std),
             false => Some(until),
         };
-        let safe = is_safe(&peer, &request, &mut options, self.settings());
+        let safe = is_safe(&peer, request, options, self.settings());
         let retries = options.retries.unwrap_or(self.settings().retries);
         self.transport().budget.earn();
-        let begins = Begins::of(&request, &peer);
+        let begins = Begins::of(request, &peer);
         let (mut failed, mut at) = (0, peer.understood.load(Ordering::Relaxed));
         let mut was_passed_over = false;
         while let Some(interface) = peer.interfaces.get(at % peer.interfaces.len().max(1)) {
-            address(&mut request, interface, begins.as_ref());
-            let attempt = self.attempt(interface, &request, &options.terms, finish);
+            address(request, interface, begins.as_ref());
+            let attempt = self.attempt(interface, request, &options.terms, finish);
             let error = match timeout_at(until, attempt).await {
                 Ok(Ok(answer)) => {
-                    if was_passed_over && begins_or_continues(&request) {
+                    if was_passed_over && begins_or_continues(request) {
                         peer.understood.store(at % peer.interfaces.len(), Ordering::Relaxed);
                     }
                     return Ok(answer);
@@ -177,7 +181,7 @@ impl Client {
                 continue;
             }
             if unknown {
-                return Err(not_listed(&request, error));
+                return Err(not_listed(request, error));
             }
             failed += 1;
             match retry::pause(&error, safe, failed, retries) {

@@ -120,6 +120,6 @@ impl Wire {
 
 /// The task in `{"task":…}`, as long as it is one JSON value. None if there are lines, which nothing can be kept in.
 pub(crate) fn only_task(json: &str) -> Option<&str> {
-    let has_lines = json.as_bytes().contains(&b'\n') || json.as_bytes().contains(&b'\r');
+    let has_lines = memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some();
     if has_lines { None } else { json.strip_prefix(r#"{"task":"#)?.strip_suffix('}') }
 }

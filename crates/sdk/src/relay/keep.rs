@@ -136,7 +136,7 @@ impl Core {
                 }
                 return Ok(Kept::New(appended));
             }
-            Err(StoreError::Exists { id }) => return self.known(scope, id, &peer, options).await,
+            Err(StoreError::Exists { id }) => return Box::pin(self.known(scope, id, &peer, options)).await,
             Err(StoreError::Duplicate { task }) => {
                 if task != *id {
                     // Its message has begun another one already.

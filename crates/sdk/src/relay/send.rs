@@ -69,8 +69,9 @@ impl Core {
                 outgoing.options.deadline = (!at_once).then_some(deadline);
                 let scope = outgoing.scope.clone();
                 let answer = match outgoing.continues.clone() {
-                    Some(id) => self.send_on(&id, *outgoing).await?,
-                    None => self.send_first(*outgoing).await?,
+                    // What is seldom needed is put on the heap when it is: every message would carry room for it.
+                    Some(id) => Box::pin(self.send_on(&id, outgoing)).await?,
+                    None => self.send_first(outgoing).await?,
                 };
                 match answer {
                     SendMessageResponse::Task(task) => (scope, task),
@@ -165,9 +166,9 @@ impl Core {
 
     pub(super) async fn send_first(
         self: &Arc<Self>,
-        outgoing: Outgoing,
+        outgoing: Box<Outgoing>,
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
-        let Outgoing { scope, request, options, beginning, .. } = outgoing;
+        let Outgoing { scope, request, options, beginning, .. } = *outgoing;
         let peer = beginning.peer.clone();
         let sent = peer.client.send_as_written(Request::SendMessage(request), options.clone()).await;
         let Sent { answer, json } = sent.map_err(told)?;
@@ -187,7 +188,9 @@ impl Core {
             // Nothing more happens to it by itself, so nobody has to be woken.
             return match self.keep_new(&scope, batch, &about, beginning, &options).await? {
                 Kept::New(appended) => Ok(SendMessageResponse::Task(appended.task)),
-                Kept::Known(id) => self.catch_up(&scope, &id, options).await.map(SendMessageResponse::Task),
+                Kept::Known(id) => {
+                    Box::pin(self.catch_up(&scope, &id, options)).await.map(SendMessageResponse::Task)
+                }
                 Kept::Taken(error) => Err(error),
             };
         }
@@ -202,10 +205,10 @@ impl Core {
             }
             Kept::Known(id) => {
                 drop(pen);
-                self.catch_up(&scope, &id, options).await.map(SendMessageResponse::Task)
+                Box::pin(self.catch_up(&scope, &id, options)).await.map(SendMessageResponse::Task)
             }
             Kept::Taken(error) => {
-                self.leave(live, pen, Options::default()).await;
+                Box::pin(self.leave(live, pen, Options::default())).await;
                 Err(error)
             }
         }
@@ -215,9 +218,9 @@ impl Core {
     pub(super) async fn send_on(
         self: &Arc<Self>,
         id: &TaskId,
-        outgoing: Outgoing,
+        outgoing: Box<Outgoing>,
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
-        let Outgoing { scope, request, options, beginning, .. } = outgoing;
+        let Outgoing { scope, request, options, beginning, .. } = *outgoing;
         let (live, pen) = self.claim(&scope, id).await?;
         let said = request.message.clone();
         let held = self.hold_for(&live, beginning.hold);

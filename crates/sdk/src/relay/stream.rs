@@ -27,23 +27,23 @@ impl Core {
     ) -> Result<EventStream, Error> {
         let outgoing = match self.take(call).await? {
             Taken::Repeats(scope, id) => return self.join(&scope, &id).await,
-            Taken::Goes(outgoing) => *outgoing,
+            Taken::Goes(outgoing) => outgoing,
         };
         let can_stream = self.can_stream(&outgoing.beginning.peer.client).await;
         if let Err(error) = &can_stream {
             outgoing.options.watch.failed(error, Duration::ZERO);
         }
         if !can_stream.map_err(told)? {
-            return self.send_and_join(outgoing).await;
+            return Box::pin(self.send_and_join(outgoing)).await;
         }
         match outgoing.continues.clone() {
-            Some(id) => self.stream_on(&id, outgoing).await,
+            Some(id) => Box::pin(self.stream_on(&id, outgoing)).await,
             None => self.stream_first(outgoing).await,
         }
     }
 
-    async fn stream_first(self: &Arc<Self>, outgoing: Outgoing) -> Result<EventStream, Error> {
-        let Outgoing { scope, request, options, beginning, .. } = outgoing;
+    async fn stream_first(self: &Arc<Self>, outgoing: Box<Outgoing>) -> Result<EventStream, Error> {
+        let Outgoing { scope, request, options, beginning, .. } = *outgoing;
         let said = request.message.clone();
         let request = Request::SendStreamingMessage(request);
         let peer = beginning.peer.clone();
@@ -128,8 +128,8 @@ impl Core {
     }
 
     /// Streams what comes of a message for a task that exists.
-    async fn stream_on(self: &Arc<Self>, id: &TaskId, outgoing: Outgoing) -> Result<EventStream, Error> {
-        let Outgoing { scope, request, options, beginning, .. } = outgoing;
+    async fn stream_on(self: &Arc<Self>, id: &TaskId, outgoing: Box<Outgoing>) -> Result<EventStream, Error> {
+        let Outgoing { scope, request, options, beginning, .. } = *outgoing;
         let (live, pen) = self.claim(&scope, id).await?;
         let mut said = Some(request.message.clone());
         let before = self.tasks.snapshot(&scope, id).await?.task.value()?.status.clone();
@@ -208,7 +208,7 @@ impl Core {
     }
 
     /// What is done where the agent cannot stream: it answers at once, and its task is looked at now and then.
-    async fn send_and_join(self: &Arc<Self>, mut outgoing: Outgoing) -> Result<EventStream, Error> {
+    async fn send_and_join(self: &Arc<Self>, mut outgoing: Box<Outgoing>) -> Result<EventStream, Error> {
         let scope = outgoing.scope.clone();
         let wanted = SendMessageConfiguration { return_immediately: true, ..Default::default() };
         outgoing.request.configuration.get_or_insert(wanted).return_immediately = true;

@@ -287,7 +287,7 @@ impl Core {
         referenced
     }
 
-    fn facts(
+    pub(super) fn facts(
         &self,
         configuration: Option<SendMessageConfiguration>,
         metadata: Option<JsonObject>,
@@ -315,7 +315,7 @@ impl Core {
         })
     }
 
-    fn prepare(
+    pub(super) fn prepare(
         self: Arc<Self>,
         scope: Scope,
         sink: Sink,
@@ -419,7 +419,7 @@ pub(super) fn looks_up(request: &SendMessageRequest, context: &CallContext) -> b
         || context.new_task.is_some()
 }
 
-fn context_of(task: &Task) -> ContextId {
+pub(super) fn context_of(task: &Task) -> ContextId {
     task.context_id.clone().unwrap_or_else(|| ContextId::from(""))
 }
 

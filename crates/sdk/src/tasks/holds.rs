@@ -127,6 +127,11 @@ impl Holds {
         }
     }
 
+    /// What a call holds for a task.
+    pub(crate) fn of(&self, scope: &Scope, id: &TaskId) -> Option<Arc<dyn Hold>> {
+        self.known(scope, id).map(|(hold, _)| hold)
+    }
+
     fn known(&self, scope: &Scope, id: &TaskId) -> Option<(Arc<dyn Hold>, bool)> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;

@@ -5,6 +5,7 @@ mod card;
 mod cards;
 mod command;
 mod fleet;
+mod inbox;
 mod markdown;
 mod model;
 
@@ -13,6 +14,7 @@ pub(crate) use card::*;
 pub(crate) use cards::*;
 pub(crate) use command::*;
 pub(crate) use fleet::*;
+pub(crate) use inbox::*;
 pub(crate) use markdown::*;
 pub(crate) use model::*;
 

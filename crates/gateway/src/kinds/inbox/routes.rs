@@ -1,0 +1,178 @@
+//! Where an agent reads its inbox and writes about its tasks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chancery_protocol::{Error, ErrorCode, Principal, TaskId};
+use chancery_sdk::{Body, Refused, Routes, Visitor, Way};
+use chancery_store::Scope;
+use futures_util::stream;
+use http::request::Parts;
+use http::{Method, Response, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Inboxes;
+use super::desk::{Desk, Parcel, Said, Seen, Unheard};
+use super::wire::{TaskResult, Told};
+
+/// How long a stream may be silent before it says that it is still there.
+const SILENCE: Duration = Duration::from_secs(15);
+/// How long a result is waited for until it is in the journal, and how often is looked.
+const LONGEST_COMMIT: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The paths of all inboxes.
+pub(crate) struct InboxRoutes(pub(crate) Arc<Inboxes>);
+
+/// One of them.
+enum Path {
+    Stream,
+    Events(TaskId),
+    Result(TaskId),
+}
+
+impl Routes for InboxRoutes {
+    fn find(&self, head: &Parts) -> Option<Way> {
+        let (name, below) = head.uri.path().strip_prefix("/agents/")?.split_once("/inbox/")?;
+        let path = Path::parse(below)?;
+        let Some(desk) = self.0.find(name) else { return Some(Way::Nowhere) };
+        let name: Arc<str> = name.into();
+        Some(Way::answer(move |visitor| answer(visitor, desk, name, path)))
+    }
+}
+
+impl Path {
+    fn parse(below: &str) -> Option<Self> {
+        if below == "stream" {
+            return Some(Self::Stream);
+        }
+        let (task, what) = below.strip_prefix("tasks/")?.split_once('/')?;
+        match what {
+            "events" => Some(Self::Events(task.into())),
+            "result" => Some(Self::Result(task.into())),
+            _ => None,
+        }
+    }
+}
+
+async fn answer(
+    visitor: Visitor,
+    desk: Arc<Desk>,
+    name: Arc<str>,
+    path: Path,
+) -> Result<Response<Body>, Refused> {
+    let caller = visitor.caller()?;
+    if caller.identity.agent.as_deref() != Some(&*name) {
+        let text = format!(
+            "The inbox of `{name}` is for that agent; use a key made with `chancery key create --agent {name}`"
+        );
+        return Err(Error::with_message(ErrorCode::PermissionDenied, text).into());
+    }
+    let wanted = if matches!(path, Path::Stream) { Method::GET } else { Method::POST };
+    if visitor.head().method != wanted {
+        let error = Error::with_message(ErrorCode::MethodNotFound, format!("Send {wanted}"));
+        return Err(Refused { status: Some(StatusCode::METHOD_NOT_ALLOWED), error });
+    }
+    match path {
+        Path::Stream => read(&visitor, desk),
+        Path::Events(task) => {
+            let Told { lease, events } = parsed(&visitor.body().await?)?;
+            desk.say(&task, lease, Said::Events(events)).await.map_err(unheard)?;
+            Ok(written(&json!({"taskId": task, "lease": lease})))
+        }
+        Path::Result(task) => {
+            let result: TaskResult = parsed(&visitor.body().await?)?;
+            if let Some(problem) = result.problem() {
+                return Err(Error::invalid_field("state", problem).into());
+            }
+            let principal = desk.principal(&task).ok_or_else(|| unheard(Unheard::Gone))?;
+            desk.say(&task, result.lease, Said::Result(Box::new(result))).await.map_err(unheard)?;
+            let state = committed(&desk, &principal, &name, &task).await?;
+            Ok(written(&json!({"taskId": task, "state": state})))
+        }
+    }
+}
+
+/// The inbox as a stream of events, from after the one that the reader has seen last.
+fn read(visitor: &Visitor, desk: Arc<Desk>) -> Result<Response<Body>, Refused> {
+    let last = visitor.head().headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let resumes = match last.filter(|last| !last.is_empty()) {
+        Some(last) => {
+            let wrong = |_| Error::invalid_field("Last-Event-ID", "must be the number of a lease");
+            Some(last.parse().map_err(wrong)?)
+        }
+        None => None,
+    };
+    let seen = Seen::after(resumes);
+    let pieces = stream::unfold((desk, seen), |(desk, mut seen)| async move {
+        let piece = match tokio::time::timeout(SILENCE, desk.next(&mut seen)).await {
+            Ok(Parcel::Task { lease, data }) => framed(Some(lease), "task", &data),
+            Ok(Parcel::Withdrawn { data }) => framed(None, "withdrawn", &data),
+            Err(_) => Bytes::from_static(b": still here\n\n"),
+        };
+        Some((piece, (desk, seen)))
+    });
+    let beginning = stream::iter([Bytes::from_static(b": this is the inbox\n\n")]);
+    let body = Body::pieces(futures_util::StreamExt::chain(beginning, pieces));
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn framed(id: Option<u64>, event: &str, data: &[u8]) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    let mut frame = format!("{id}event: {event}\ndata: ").into_bytes();
+    frame.extend_from_slice(data);
+    frame.extend_from_slice(b"\n\n");
+    frame.into()
+}
+
+/// Waits until the journal has what came of a task: whoever is told that it was taken need not say it again.
+async fn committed(
+    desk: &Desk,
+    principal: &Principal,
+    agent: &Arc<str>,
+    task: &TaskId,
+) -> Result<String, Refused> {
+    let scope = Scope { realm: principal.realm.clone(), owner: principal.id.clone(), agent: agent.clone() };
+    let ends = tokio::time::Instant::now() + LONGEST_COMMIT;
+    while tokio::time::Instant::now() < ends {
+        if let Ok(snapshot) = desk.store.snapshot(&scope, task).await {
+            let state = snapshot.task.state();
+            if state.is_terminal() || state.is_interrupted() {
+                return Ok(state.as_str().to_owned());
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Err(Error::with_message(ErrorCode::Unavailable, "The result is not in the journal yet; send it again")
+        .into())
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(body).map_err(|error| {
+        Error::with_message(ErrorCode::InvalidParams, format!("The body cannot be read: {error}")).into()
+    })
+}
+
+fn written(answer: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(answer.to_string()));
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+fn unheard(why: Unheard) -> Refused {
+    let text = match why {
+        Unheard::Gone => "The task needs no more work, or was never here",
+        Unheard::Late => "The lease is over: the task was given out again, or waits to be",
+    };
+    Refused {
+        status: Some(StatusCode::CONFLICT),
+        error: Error::with_message(ErrorCode::UnsupportedOperation, text),
+    }
+}
