@@ -20,6 +20,7 @@ mod routes;
 mod service;
 mod shown;
 mod site;
+mod slots;
 mod table;
 #[cfg(feature = "tls")]
 mod tls;
@@ -44,7 +45,8 @@ use crate::relay::Relay;
 use crate::spec::AgentSpec;
 use grpc::Grpc;
 use mounter::Mounter;
-use site::{Authenticate, Site, StreamSlots};
+use site::{Authenticate, Site};
+use slots::StreamSlots;
 use table::Table;
 
 pub use body::Body;
@@ -56,7 +58,7 @@ pub use listener::Server;
 pub use offer::Offer;
 pub use routes::{Refused, Routes, Visitor, Way};
 pub use service::Service;
-pub(crate) use site::StreamSlot;
+pub(crate) use slots::StreamSlot;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
 pub(crate) use versions::Versions;

@@ -3,18 +3,16 @@
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    Call, CallContext, Caller, Error, ErrorCode, LINEAGE_HEADER, NoRoute, Operation, Reply, Request,
-    VERSION_HEADER, Version,
+    Call, CallContext, Caller, Error, ErrorCode, LINEAGE_HEADER, NoRoute, Reply, Request, VERSION_HEADER,
+    Version,
 };
 use http::request::Parts;
 use http::{HeaderValue, Method, Response};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body};
@@ -25,6 +23,7 @@ use super::limits::ServerLimits;
 use super::mount::Mount;
 use super::mounter::Mounter;
 use super::routes::{Refused, Routes, Visitor, Way};
+use super::slots::{StreamSlot, StreamSlots};
 use super::table::Table;
 use crate::binding::{grpc, head, jsonrpc, rest};
 use crate::dialect::{Dialect, v0_1, v0_3};
@@ -54,23 +53,8 @@ pub(crate) struct Site {
     pub(crate) reflects: bool,
 }
 
-/// Bounds how many streams are open at a time.
-#[derive(Debug)]
-pub(crate) struct StreamSlots {
-    slots: Arc<Semaphore>,
-    most: usize,
-    keep_alive: Duration,
-}
-
 /// A call that is about to be answered: by whom, if it is not the one that was found; a place, if it is a stream.
 type Begun = (Option<Arc<Mount>>, Box<Call>, StreamSlot);
-
-/// The place of one stream, free again when it is dropped.
-#[derive(Debug)]
-pub(crate) struct StreamSlot {
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
-    pub(crate) keep_alive: Duration,
-}
 
 // === impl Site ===
 
@@ -475,31 +459,5 @@ impl Site {
         let table = self.table.load();
         let (retired, task) = (table.retired(&mount.name)?, request.task()?);
         retired.served.has_live(&context.principal, task).then(|| retired.clone())
-    }
-}
-
-// === impl StreamSlots ===
-
-impl StreamSlots {
-    pub(crate) fn new(limits: &ServerLimits) -> Self {
-        let slots = Arc::new(Semaphore::new(limits.streams));
-        Self { slots, most: limits.streams, keep_alive: limits.keep_alive }
-    }
-
-    /// How many are taken.
-    pub(super) fn open(&self) -> usize {
-        self.most.saturating_sub(self.slots.available_permits())
-    }
-
-    /// A place for what the operation answers with, if that is a stream.
-    pub(super) fn reserve(&self, operation: Operation) -> Result<StreamSlot, Error> {
-        let mut permit = None;
-        if operation.is_streaming() {
-            permit = Some(self.slots.clone().try_acquire_owned().map_err(|_| {
-                Error::with_message(ErrorCode::Unavailable, "Too many streams are open; try again later")
-                    .retry_after(Duration::from_secs(1))
-            })?);
-        }
-        Ok(StreamSlot { permit, keep_alive: self.keep_alive })
     }
 }
