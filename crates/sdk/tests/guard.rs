@@ -104,6 +104,7 @@ impl Pass {
             trace: None,
             realm: "default".into(),
             caller: "anonymous".into(),
+            payer: None,
             agent: "agent".into(),
             skill: None,
             peer: None,
