@@ -331,12 +331,14 @@ async fn what_is_let_through_to_an_agent_elsewhere_is_settled_alike_and_its_desc
         let client = site.client(wire);
         let task = client.say("go").await;
         assert_eq!(statement(&task)["remainingMicroUsd"], 42);
-        assert_eq!(gate.heard(), ["settled TASK_STATE_COMPLETED 100", "dropped"]);
+        // The task is there from the beginning on, so that a deadline or a cancel reaches it.
+        assert_eq!(gate.heard(), ["begin", "began", "settled TASK_STATE_COMPLETED 100", "dropped"]);
 
         let asked = client.say("ask").await;
-        assert_eq!(gate.heard(), ["settled TASK_STATE_INPUT_REQUIRED 100", "dropped"]);
+        assert_eq!(gate.heard(), ["begin", "began", "settled TASK_STATE_INPUT_REQUIRED 100", "dropped"]);
         client.send(follow_up(&id(&asked), "go")).await.task();
-        assert_eq!(gate.heard(), ["resume 100", "settled TASK_STATE_COMPLETED 200", "dropped"]);
+        let heard: Vec<_> = gate.heard().into_iter().filter(|heard| heard != "spend 100").collect();
+        assert_eq!(heard, ["resume 100", "begin", "began", "settled TASK_STATE_COMPLETED 200", "dropped"]);
 
         let started = id(&client.start("wait").await);
         client.wait_for(&started, WORKING).await;
@@ -367,7 +369,8 @@ async fn the_descent_of_a_call_goes_along_in_a_header() {
     let site = serve_with(|server| server.relay_at("", relay).guard(Arc::new(Gatekeeper::default()))).await;
     // What a caller says of its own descent is for the gates, and is not passed on.
     let told = site.jsonrpc().with(LINEAGE_HEADER, "made-up").say("lineage").await;
-    assert_eq!(*heard.lock(), ["token-of-this-call"]);
+    let heard: Vec<_> = heard.lock().clone();
+    assert!(!heard.is_empty() && heard.iter().all(|token| token == "token-of-this-call"), "{heard:?}");
     // The agent has it to pass on, although nothing stands in front of it where it is.
     assert_eq!(text(&told["artifacts"][0]), "token-of-this-call");
 }
