@@ -41,9 +41,11 @@ pub trait Agent: Send + Sync + 'static {
         WhileRunning::Queue(1)
     }
 
-    /// Whether a turn that died with its process is begun again by the next one, with the same message. The tasks of other
-    /// agents end then, and say why.
-    fn begins_again(&self) -> bool {
+    /// Whether its turns only wait for somebody elsewhere. A task stays SUBMITTED then until the agent says something about
+    /// it, and a turn that died with its process is begun again by the next one, with the same message. The tasks of other
+    /// agents are WORKING as soon as their turn waits, and end with their process, and say why. Asked once, when the agent is
+    /// described.
+    fn only_waits(&self) -> bool {
         false
     }
 }
@@ -107,7 +109,6 @@ pub(crate) trait AnyAgent: Send + Sync + 'static {
     fn start(self: Arc<Self>, turn: Turn) -> AgentFuture;
     fn opens_task(&self, message: &Message) -> bool;
     fn while_running(&self) -> WhileRunning;
-    fn begins_again(&self) -> bool;
 }
 
 pub(crate) type AgentFuture = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + Send>>;
@@ -125,10 +126,6 @@ impl<A: Agent> AnyAgent for A {
 
     fn while_running(&self) -> WhileRunning {
         Agent::while_running(self)
-    }
-
-    fn begins_again(&self) -> bool {
-        Agent::begins_again(self)
     }
 }
 

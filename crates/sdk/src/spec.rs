@@ -22,6 +22,7 @@ use crate::agent::{Agent, AnyAgent};
 pub struct AgentSpec {
     pub(crate) name: Arc<str>,
     pub(crate) agent: Arc<dyn AnyAgent>,
+    pub(crate) only_waits: bool,
     pub(crate) description: String,
     pub(crate) version: String,
     pub(crate) provider: Option<AgentProvider>,
@@ -47,6 +48,7 @@ impl AgentSpec {
         Self {
             description: format!("The {name} agent"),
             name: name.into(),
+            only_waits: agent.only_waits(),
             agent: Arc::new(agent),
             version: "1.0.0".to_owned(),
             provider: None,

@@ -30,4 +30,8 @@ impl<A: Agent> Agent for Singleton<A> {
     fn while_running(&self) -> WhileRunning {
         self.agent.while_running()
     }
+
+    fn only_waits(&self) -> bool {
+        self.agent.only_waits()
+    }
 }

@@ -3,6 +3,8 @@
 //! There is no agent here that cannot stream or notify: the gateway does both in the place of one elsewhere that cannot, and its
 //! card says so.
 
+#![allow(clippy::needless_pass_by_value, reason = "what is said is written where it is said")]
+
 use std::net::SocketAddr;
 use std::thread;
 

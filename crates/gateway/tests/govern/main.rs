@@ -2,6 +2,7 @@
 //! runs; what was spent is known after it was killed.
 
 mod admin;
+#[allow(dead_code, reason = "the other tests use the rest of it")]
 mod gateway;
 mod refusals;
 mod wire;

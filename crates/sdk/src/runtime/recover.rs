@@ -10,7 +10,6 @@ use chancery_store::{Batch, StoreError, Unfinished};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::Core;
-use super::failure::contained;
 use super::sink::Sink;
 use super::take::context_of;
 use crate::tasks::from_store;
@@ -24,7 +23,6 @@ impl Core {
     /// Ends the tasks that nobody works on although they say that somebody does, or has their turns begun again. Gives the
     /// number of those that have ended.
     pub(super) async fn recover(self: &Arc<Self>) -> Result<usize, Error> {
-        let begins_again = contained("begins_again", || self.spec.agent.begins_again())?;
         let mut ended = 0;
         let mut last: Option<Unfinished> = None;
         loop {
@@ -38,7 +36,7 @@ impl Core {
             // Collected, so that whoever waits for this may do so on any thread.
             let is_orphan = |task: &&Unfinished| self.tasks.live.find(&task.scope, &task.task).is_none();
             let orphans = found.iter().filter(is_orphan);
-            let ending: Vec<_> = orphans.map(|orphan| self.look_after(orphan, begins_again)).collect();
+            let ending: Vec<_> = orphans.map(|orphan| self.look_after(orphan)).collect();
             let outcomes: Vec<bool> =
                 stream::iter(ending).buffer_unordered(STEP).try_collect().await.map_err(from_store)?;
             ended += outcomes.into_iter().filter(|ended| *ended).count();
@@ -46,13 +44,9 @@ impl Core {
         }
     }
 
-    /// Whether a task that nobody works on has been ended.
-    async fn look_after(
-        self: &Arc<Self>,
-        orphan: &Unfinished,
-        begins_again: bool,
-    ) -> Result<bool, StoreError> {
-        if begins_again && self.begin_again(orphan).await? {
+    /// Begins the turn of a task again, if that may be, or ends the task. Whether it has ended.
+    async fn look_after(self: &Arc<Self>, orphan: &Unfinished) -> Result<bool, StoreError> {
+        if self.spec.only_waits && self.begin_again(orphan).await? {
             return Ok(false);
         }
         self.end_orphan(orphan).await

@@ -33,6 +33,8 @@ pub(crate) struct Sink {
     clock: Clock,
     /// Made when somebody asks for it: most turns end before anyone could stop them.
     cancel: OnceLock<CancellationToken>,
+    /// Whether only the agent says that work goes on.
+    is_patient: bool,
     inner: Mutex<Inner>,
 }
 
@@ -99,7 +101,20 @@ impl Sink {
             usage: None,
             artifacts: 0,
         };
-        Self { task_id, context_id, clock: clock.clone(), cancel: OnceLock::new(), inner: Mutex::new(inner) }
+        Self {
+            task_id,
+            context_id,
+            clock: clock.clone(),
+            cancel: OnceLock::new(),
+            is_patient: false,
+            inner: Mutex::new(inner),
+        }
+    }
+
+    /// Does not say that work goes on before the agent says so.
+    pub(crate) fn patient(mut self) -> Self {
+        self.is_patient = true;
+        self
     }
 
     pub(crate) fn task_id(&self) -> &TaskId {
@@ -220,7 +235,7 @@ impl Sink {
     /// to be said that work goes on.
     pub(crate) fn park(&self, driver: &Waker) -> bool {
         let mut inner = self.inner.lock();
-        if matches!(inner.phase, Phase::Open) {
+        if matches!(inner.phase, Phase::Open) && !self.is_patient {
             inner.ensure_working(self);
         }
         // A new state alone can wait for the next event.

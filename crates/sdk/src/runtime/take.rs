@@ -323,7 +323,7 @@ impl Core {
         facts: Box<Facts>,
         live: Option<Arc<Live>>,
     ) -> Box<Drive> {
-        let sink = Arc::new(sink);
+        let sink = Arc::new(if self.spec.only_waits { sink.patient() } else { sink });
         let deadline = facts.deadline;
         let hold = if live.is_none() { facts.hold.clone() } else { None };
         let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });

@@ -53,7 +53,7 @@ impl Agent for InboxAgent {
     }
 
     /// What an agent elsewhere has taken is not lost because this process was.
-    fn begins_again(&self) -> bool {
+    fn only_waits(&self) -> bool {
         true
     }
 }
