@@ -7,10 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::section::{
-    AdminSection, CardSection, CardsSection, CommandSection, FleetSection, InboxSection, MarkdownSection,
-    ModelSection, PinnedKeys, SignatureMode, Trust,
-};
+use super::section::{AdminSection, AgentSection, CardsSection, FleetSection, MarkdownSection};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -336,152 +333,8 @@ pub(crate) struct PolicySection {
     pub(crate) input_modes: Option<Vec<String>>,
 }
 
-/// An agent.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AgentSection {
-    /// Its name, which is also its path: `/agents/NAME`.
-    pub(crate) name: String,
-    /// What kind of agent it is.
-    pub(crate) kind: AgentKind,
-    /// Of an agent elsewhere: its URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) url: Option<String>,
-    /// Of a pool: agents that do the same.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) members: Vec<MemberSection>,
-    /// How a member of the pool is chosen, instead of the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) selector: Option<String>,
-    /// What a call costs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) price: Option<PriceSection>,
-    /// Whether anybody outside the fleet may see and call it. If not, only agents of this fleet can, with the token of the
-    /// call that they work on, and to everybody else it is not there.
-    #[serde(default = "default_exposed")]
-    pub(crate) exposed: bool,
-    /// How far what it says is believed.
-    #[serde(default)]
-    pub(crate) trust: Trust,
-    /// Of an agent elsewhere: whether its card must be signed.
-    #[serde(default)]
-    pub(crate) signature: SignatureMode,
-    /// Of an agent elsewhere: the keys that its card may be signed with; of a pool, the cards of all members.
-    #[serde(default, skip_serializing_if = "PinnedKeys::is_empty")]
-    pub(crate) trusted_keys: PinnedKeys,
-    /// What its card says, where nobody else does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) card: Option<CardSection>,
-    /// Of a program: which, and what it may do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) command: Option<CommandSection>,
-    /// Of a model: where it is, and what it is told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) model: Option<ModelSection>,
-    /// Of one that comes for its tasks: how many wait, and for how long.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) inbox: Option<InboxSection>,
-    /// The file that describes it, if that is another one.
-    #[serde(skip)]
-    pub(crate) described_in: Option<PathBuf>,
-    /// Why nobody answers for it.
-    #[serde(skip)]
-    pub(crate) absent: Option<String>,
-}
-
-/// What kind of agent it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum AgentKind {
-    /// One that comes with Chancery: `echo`, `stream`, `ask`, `conformance`, by its name.
-    Builtin,
-    /// One elsewhere that speaks A2A.
-    A2a,
-    /// A program that is run for each message.
-    Command,
-    /// A model behind an OpenAI-compatible chat endpoint.
-    Model,
-    /// One that cannot be reached, and comes for its tasks.
-    Inbox,
-    /// One of which it is known what it is, but not what answers for it.
-    #[serde(skip)]
-    Absent,
-}
-
-/// A member of a pool.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MemberSection {
-    /// Names it within the pool.
-    pub(crate) name: String,
-    /// Where it is.
-    pub(crate) url: String,
-    /// What a call costs there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) price: Option<PriceSection>,
-}
-
-/// What a call costs.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct PriceSection {
-    /// Each, in US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) per_call: Option<Usd>,
-    /// For a thousand tokens, in US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) per_1k_tokens: Option<Usd>,
-}
-
-fn default_exposed() -> bool {
-    true
-}
-
 fn default_realm() -> String {
     "default".to_owned()
-}
-
-impl AgentKind {
-    /// Whether what it says that it consumed is its own word.
-    pub(crate) fn is_elsewhere(self) -> bool {
-        matches!(self, Self::A2a | Self::Inbox)
-    }
-
-    /// Its name in a configuration.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Builtin => "builtin",
-            Self::A2a => "a2a",
-            Self::Command => "command",
-            Self::Model => "model",
-            Self::Inbox => "inbox",
-            Self::Absent => "absent",
-        }
-    }
-}
-
-impl AgentSection {
-    /// One of which nothing else is said.
-    pub(crate) fn new(name: &str, kind: AgentKind) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind,
-            url: None,
-            members: Vec::new(),
-            selector: None,
-            price: None,
-            exposed: true,
-            trust: Trust::default(),
-            signature: SignatureMode::default(),
-            trusted_keys: PinnedKeys::default(),
-            card: None,
-            command: None,
-            model: None,
-            inbox: None,
-            described_in: None,
-            absent: None,
-        }
-    }
 }
 
 // === defaults ===

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::file::PriceSection;
-use super::section::{Cardinality, CommandSection, ModelSection, SkillSection};
+use super::section::{Cardinality, CommandSection, ModelSection, PriceSection, SkillSection};
 
 /// The head of a file, between two lines of `---`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]

@@ -13,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::check;
 use super::document::{Node, Origin};
-use super::file::{AgentKind, AgentSection};
 use super::front_matter::{CommandChoice, FrontMatter, ModelChoice};
 use super::problem::Problem;
 use super::section::{
-    CardSection, CommandSection, MarkdownSection, ModelSection, RuntimeSection, SkillSection,
+    AgentKind, AgentSection, CardSection, CommandSection, MarkdownSection, ModelSection, RuntimeSection,
+    SkillSection,
 };
 
 /// How long a file may be, and how many a folder may have.

@@ -8,9 +8,9 @@ use chancery_protocol::signing::AgentId;
 use chancery_sdk::is_agent_name;
 
 use super::document::{Node, Origin};
-use super::file::{AgentKind, AgentSection, Config};
+use super::file::Config;
 use super::problem::{Problem, nearest};
-use super::section::{CardSection, CommandSection, ModelSection, SignatureMode};
+use super::section::{AgentKind, AgentSection, CardSection, CommandSection, ModelSection, SignatureMode};
 use crate::demo;
 use crate::fleet::RESERVED;
 

@@ -1,6 +1,7 @@
 //! Sections of the configuration that have a file of their own; those of a kind of agent with what can be wrong with them.
 
 mod admin;
+mod agent;
 mod card;
 mod cards;
 mod command;
@@ -10,6 +11,7 @@ mod markdown;
 mod model;
 
 pub(crate) use admin::*;
+pub(crate) use agent::*;
 pub(crate) use card::*;
 pub(crate) use cards::*;
 pub(crate) use command::*;
