@@ -4,6 +4,8 @@
 //!
 //! The tree has seven levels below its root. With `CHANCERY_SWARM_LEVELS=10` it has 2,047 agents.
 
+#![allow(clippy::print_stdout, reason = "what is told goes to whoever runs it")]
+
 mod host;
 mod swarm;
 

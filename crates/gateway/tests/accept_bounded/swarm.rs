@@ -184,8 +184,10 @@ fn serve(folder: &Path) -> (Child, String) {
         .spawn()
         .expect("the gateway starts");
     let mut line = String::new();
-    let stdout = child.stdout.take().expect("it is piped");
-    BufReader::new(stdout).read_line(&mut line).expect("it says something");
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+    stdout.read_line(&mut line).expect("it says something");
+    // It names every agent, and somebody has to listen.
+    std::thread::spawn(move || stdout.lines().for_each(drop));
     let url = line.trim().strip_prefix("Chancery at ").expect("it says where it is").to_owned();
     (child, url)
 }
