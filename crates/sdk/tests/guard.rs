@@ -337,8 +337,7 @@ async fn what_is_let_through_to_an_agent_elsewhere_is_settled_alike_and_its_desc
         let asked = client.say("ask").await;
         assert_eq!(gate.heard(), ["begin", "began", "settled TASK_STATE_INPUT_REQUIRED 100", "dropped"]);
         client.send(follow_up(&id(&asked), "go")).await.task();
-        let heard: Vec<_> = gate.heard().into_iter().filter(|heard| heard != "spend 100").collect();
-        assert_eq!(heard, ["resume 100", "begin", "began", "settled TASK_STATE_COMPLETED 200", "dropped"]);
+        assert_eq!(gate.heard(), ["resume 100", "settled TASK_STATE_COMPLETED 200", "dropped"]);
 
         let started = id(&client.start("wait").await);
         client.wait_for(&started, WORKING).await;

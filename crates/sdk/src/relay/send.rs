@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Call, Error, Hold, KeptTask, Message, Request, SendMessageRequest, SendMessageResponse, TaskId, TaskView,
-    USAGE_EXTENSION,
+    Call, Error, Hold, KeptTask, Message, Request, SendMessageRequest, SendMessageResponse, StreamResponse,
+    TaskId, TaskView, USAGE_EXTENSION,
 };
 use chancery_store::{Batch, Registration, Scope};
+use futures_util::StreamExt as _;
 use sha2::{Digest, Sha256};
 
 use super::Core;
@@ -66,12 +67,18 @@ impl Core {
                 (scope, task)
             }
             Taken::Goes(mut outgoing) => {
-                outgoing.options.deadline = (!at_once).then_some(deadline);
                 let scope = outgoing.scope.clone();
+                let is_governed = outgoing.beginning.hold.is_some();
                 let answer = match outgoing.continues.clone() {
                     // What is seldom needed is put on the heap when it is: every message would carry room for it.
-                    Some(id) => Box::pin(self.send_on(&id, outgoing)).await?,
-                    None => self.send_first(outgoing).await?,
+                    None if is_governed && !at_once => Box::pin(self.begin_first(outgoing)).await?,
+                    continues => {
+                        outgoing.options.deadline = (!at_once).then_some(deadline);
+                        match continues {
+                            Some(id) => Box::pin(self.send_on(&id, outgoing)).await?,
+                            None => self.send_first(outgoing).await?,
+                        }
+                    }
                 };
                 match answer {
                     SendMessageResponse::Task(task) => (scope, task),
@@ -106,9 +113,8 @@ impl Core {
         {
             return Ok(Taken::Repeats(scope, task));
         }
-        if context.new_task.is_some() || context.hold.is_some() {
-            // Whoever has named the task may ask for it before it has ended, and whoever has let the call through may
-            // stop it. So it has to be here before that.
+        if context.new_task.is_some() {
+            // Whoever has named the task may ask for it before it has ended, so it has to be here before that.
             request.configuration.get_or_insert_default().return_immediately = true;
         }
         let configuration = request.configuration.as_mut();
@@ -211,6 +217,29 @@ impl Core {
                 Box::pin(self.leave(live, pen, Options::default())).await;
                 Err(error)
             }
+        }
+    }
+
+    /// Sends a message that may begin a task, and answers as soon as that has begun: whoever has let the call through may
+    /// want to stop it, so the task has to be here before it ends.
+    async fn begin_first(
+        self: &Arc<Self>,
+        mut outgoing: Box<Outgoing>,
+    ) -> Result<SendMessageResponse<KeptTask>, Error> {
+        if !self.can_stream(&outgoing.beginning.peer.client).await.unwrap_or_default() {
+            outgoing.request.configuration.get_or_insert_default().return_immediately = true;
+            return self.send_first(outgoing).await;
+        }
+        let scope = outgoing.scope.clone();
+        let mut events = self.stream_first(outgoing).await?;
+        let first = events.next().await.ok_or_else(|| Ending::BrokeProtocol.error())??;
+        match first.payload()? {
+            StreamResponse::Message(message) => Ok(SendMessageResponse::Message(message)),
+            StreamResponse::Task(task) => {
+                let task = self.tasks.snapshot(&scope, &task.id).await?.task;
+                Ok(SendMessageResponse::Task(task))
+            }
+            _ => Err(Ending::BrokeProtocol.error()),
         }
     }
 

@@ -42,7 +42,10 @@ impl Core {
         }
     }
 
-    async fn stream_first(self: &Arc<Self>, outgoing: Box<Outgoing>) -> Result<EventStream, Error> {
+    pub(super) async fn stream_first(
+        self: &Arc<Self>,
+        outgoing: Box<Outgoing>,
+    ) -> Result<EventStream, Error> {
         let Outgoing { scope, request, options, beginning, .. } = *outgoing;
         let said = request.message.clone();
         let request = Request::SendStreamingMessage(request);
