@@ -329,7 +329,7 @@ impl ServerBuilder {
     }
 
     /// Listens. Unless a public URL is set, the cards name the address. Tasks that an earlier process left
-    /// unfinished are ended first, as [`Runtime::recover`] says; those of agents elsewhere are followed again.
+    /// unfinished are ended first, as [`Runtime::recover`](crate::Runtime::recover) says; those of agents elsewhere are followed again.
     pub async fn bind(mut self, address: impl ToSocketAddrs) -> Result<Server, ServeError> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;

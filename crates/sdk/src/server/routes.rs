@@ -131,7 +131,7 @@ impl Visitor {
         Ok(self.site.authenticate(&self.head)?)
     }
 
-    /// A card that is for this visitor alone, as the cards of agents are served: see [`Service::complete_card`].
+    /// A card that is for this visitor alone, as the cards of agents are served: see [`Service::complete_card`](super::Service::complete_card).
     pub fn show_card(&self, path: &str, tenant: &str, mut card: AgentCard) -> Result<Response<Body>, Error> {
         let mounter = &self.site.mounter;
         mounter.place(path, tenant).put_to(&mut card);
