@@ -76,7 +76,7 @@ pub(crate) enum AgentKind {
     /// One that cannot be reached, and comes for its tasks.
     Inbox,
     /// One of which it is known what it is, but not what answers for it.
-    #[serde(skip)]
+    #[serde(skip_deserializing)]
     Absent,
 }
 
