@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use futures_core::Stream;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::card::AgentCard;
 use crate::error::{Error, ErrorCode};
@@ -17,6 +17,7 @@ use crate::id::TaskId;
 use crate::operation::Operation;
 use crate::peer::PeerWatch;
 use crate::push::TaskPushNotificationConfig;
+use crate::queued::Queued;
 use crate::request::{
     CancelTaskRequest, GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse, ListTasksRequest, PushNotificationConfigRequest,
@@ -36,7 +37,8 @@ pub struct Principal {
 }
 
 /// What was proven about a caller besides its name. Shared by all calls that are made with one credential.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Identity {
     /// How it was proven.
     pub proof: Proof,
@@ -51,7 +53,8 @@ pub struct Identity {
 }
 
 /// How a caller has shown who it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Proof {
     /// Not at all.
@@ -119,16 +122,16 @@ pub struct CallContext {
 pub struct Call<R = Request> {
     /// What is asked.
     pub request: R,
-    /// By whom, and how.
-    pub context: CallContext,
+    /// By whom, and how. On the heap, like the request that is large: a call changes hands a dozen times.
+    pub context: Box<CallContext>,
 }
 
 /// The request of any operation.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each variant is the operation of the same name")]
 pub enum Request {
-    SendMessage(SendMessageRequest),
-    SendStreamingMessage(SendMessageRequest),
+    SendMessage(Box<SendMessageRequest>),
+    SendStreamingMessage(Box<SendMessageRequest>),
     GetTask(GetTaskRequest),
     ListTasks(ListTasksRequest),
     CancelTask(CancelTaskRequest),
@@ -183,15 +186,28 @@ macro_rules! operations {
             fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
                 dispatch(self, call)
             }
+
+            /// Whether it can have the tasks of messages that are not let through yet. Not unless it says so: then such a
+            /// message waits before it comes here.
+            fn has_queue(&self) -> bool {
+                false
+            }
+
+            /// Opens the task of a message that is not let through yet, and works on it once it is. A message that is not
+            /// let through in the end ends its task as REJECTED.
+            fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
+                drop(queued);
+                Box::pin(std::future::ready(Err(Error::new(ErrorCode::UnsupportedOperation))))
+            }
         }
     };
 }
 
 operations! {
     /// Says something and waits for the outcome.
-    send_message(SendMessageRequest) -> SendMessageResponse<TaskView>, UnsupportedOperation;
+    send_message(Box<SendMessageRequest>) -> SendMessageResponse<TaskView>, UnsupportedOperation;
     /// Says something and streams what comes of it.
-    send_streaming_message(SendMessageRequest) -> EventStream, UnsupportedOperation;
+    send_streaming_message(Box<SendMessageRequest>) -> EventStream, UnsupportedOperation;
     /// Looks at a task.
     get_task(GetTaskRequest) -> TaskView, UnsupportedOperation;
     /// Looks at the caller's tasks.
@@ -216,10 +232,7 @@ operations! {
 fn dispatch<E: Endpoint + ?Sized>(endpoint: &E, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
     let Call { request, context } = call;
     macro_rules! to {
-        ($method:ident($request:expr), $reply:expr) => {{
-            let answer = endpoint.$method(Call { request: $request, context });
-            Box::pin(async move { answer.await.map($reply) })
-        }};
+        ($method:ident($request:expr), $reply:expr) => {{ Box::pin(async move { endpoint.$method(Call { request: $request, context }).await.map($reply) }) }};
     }
     match request {
         Request::SendMessage(request) => to!(send_message(request), Reply::Sent),
@@ -246,11 +259,30 @@ fn dispatch<E: Endpoint + ?Sized>(endpoint: &E, call: Call) -> BoxFuture<'_, Res
 pub trait DynEndpoint: Send + Sync + 'static {
     /// Answers a call.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>>;
+
+    /// See [`Endpoint::has_queue`].
+    fn has_queue(&self) -> bool {
+        false
+    }
+
+    /// See [`Endpoint::enqueue`].
+    fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
+        drop(queued);
+        Box::pin(std::future::ready(Err(Error::new(ErrorCode::UnsupportedOperation))))
+    }
 }
 
 impl<E: Endpoint> DynEndpoint for E {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
         Endpoint::call(self, call)
+    }
+
+    fn has_queue(&self) -> bool {
+        Endpoint::has_queue(self)
+    }
+
+    fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
+        Endpoint::enqueue(self, queued)
     }
 }
 
@@ -301,8 +333,8 @@ impl From<Principal> for Caller {
 
 impl CallContext {
     /// A call of a principal to an agent, in v1.0, with nothing special about it.
-    pub fn new(principal: Principal, agent: Arc<str>) -> Self {
-        Self {
+    pub fn new(principal: Principal, agent: Arc<str>) -> Box<Self> {
+        Box::new(Self {
             principal,
             identity: Identity::anonymous(),
             source: None,
@@ -320,7 +352,7 @@ impl CallContext {
             peer: None,
             hold: None,
             peer_watch: None,
-        }
+        })
     }
 }
 

@@ -61,8 +61,29 @@ pub struct Edge {
     pub opened: Timestamp,
     /// What was held for it.
     pub reserved: Amount,
+    /// What it may use up besides what the budgets allow.
+    #[serde(default, skip_serializing_if = "CallLimits::is_none")]
+    pub limits: CallLimits,
     /// What came of it, once it is over or waits for its caller.
     pub settled: Option<Settled>,
+}
+
+/// What one call may use up, besides what the budgets allow. None is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CallLimits {
+    /// Millionths of a US dollar, with all that it leads to, as its caller has said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling_micro_usd: Option<u64>,
+    /// Millionths of a US dollar, as policy says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_usd: Option<u64>,
+    /// Tokens, as policy says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Milliseconds from when it was let through, as policy says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// What came of an admitted call.
@@ -96,6 +117,39 @@ pub struct Statement {
     pub remaining_tokens: Option<u64>,
 }
 
+/// Where a call stands among others, as its caller is told: under the lineage extension, beside the statement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Whereabouts {
+    /// What all calls of one purpose have in common, in traces.
+    pub trace_id: Arc<str>,
+    /// The task on whose behalf the call was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_task_id: Option<TaskId>,
+    /// How many calls lie between the root and this one, this one included.
+    pub depth: u16,
+    /// The agents on the way that the caller may know of, the one that was called last.
+    pub path: Vec<Arc<str>>,
+    /// Who of several answers, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Choice>,
+}
+
+/// Which member of a pool answers, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Choice {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// The member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Arc<str>>,
+    /// What has chosen: the name of a selector, or `task`, `context` or `fallback`.
+    pub selector: String,
+    /// Why, in words.
+    pub reason: String,
+}
+
 /// What is to be written with the batch that ends a turn.
 #[derive(Clone, Debug)]
 pub struct Settling {
@@ -105,6 +159,8 @@ pub struct Settling {
     pub settled: Settled,
     /// For the caller.
     pub statement: Statement,
+    /// For the caller as well, if there is anything to say.
+    pub whereabouts: Option<Arc<Whereabouts>>,
 }
 
 /// What an admitted call holds: money, a place, a line of descent. Made by the gates, kept by whoever serves the call.
@@ -151,6 +207,15 @@ impl Edge {
     /// Who pays, by the name of the account.
     pub fn paid_by(&self) -> &Arc<str> {
         self.payer.as_ref().unwrap_or(&self.caller)
+    }
+}
+
+// === impl CallLimits ===
+
+impl CallLimits {
+    /// Whether nothing is limited.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -36,6 +36,7 @@ mod one_pass;
 mod operation;
 mod peer;
 mod push;
+mod queued;
 mod request;
 mod security;
 #[cfg(feature = "signing")]
@@ -55,7 +56,8 @@ pub use error::*;
 pub use error_decode::ErrorNumbers;
 pub use event::*;
 pub use hop::{
-    BUDGET_HEADER, Edge, Hold, HopId, LINEAGE_EXTENSION, LINEAGE_HEADER, Settled, Settling, Statement,
+    BUDGET_HEADER, CallLimits, Choice, Edge, Hold, HopId, LINEAGE_EXTENSION, LINEAGE_HEADER, Settled,
+    Settling, Statement, Whereabouts,
 };
 pub use id::{ArtifactId, ContextId, MessageId, PushConfigId, TaskId};
 pub use json::{Json, JsonError, JsonObject, MAX_DEPTH};
@@ -64,6 +66,7 @@ pub use message::*;
 pub use operation::*;
 pub use peer::{PeerWatch, PoolWatch};
 pub use push::*;
+pub use queued::{Admitted, Queued, Waiting};
 pub use request::*;
 pub use security::*;
 pub use task::*;

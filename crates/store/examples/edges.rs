@@ -217,6 +217,7 @@ fn edge(scope: &Scope, task: &TaskId) -> Edge {
         task: Some(task.clone()),
         opened: now,
         reserved: charged,
+        limits: chancery_protocol::CallLimits::default(),
         settled: Some(Settled {
             at: now,
             charged,

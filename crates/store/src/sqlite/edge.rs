@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Amount, CostSource, Edge, HopId, Settled, TaskId, Timestamp};
+use chancery_protocol::{Amount, CallLimits, CostSource, Edge, HopId, Settled, TaskId, Timestamp};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
 
@@ -22,18 +22,20 @@ pub(super) struct EdgeRow {
     pub(super) edge: Box<Edge>,
     trace: Option<[u8; 16]>,
     task: Option<[u8; 16]>,
+    limits: Option<String>,
     sum: u32,
 }
 
 /// The columns, in the order in which they are read and written.
 pub(super) const COLUMNS: &str = "hop, party, root, parent, depth, trace, skill, peer, task, opened, held_micro_usd, \
-                                  held_tokens, held_tasks, sum, settled, micro_usd, tokens, tasks, source, state, payer";
+                                  held_tokens, held_tasks, sum, settled, micro_usd, tokens, tasks, source, state, payer, limits";
 /// Their places, where they are looked at before the edge is read.
 pub(super) const PARTY: usize = 1;
 const TRACE: usize = 5;
 const TASK: usize = 8;
 pub(super) const SETTLED: usize = 14;
 pub(super) const PAYER: usize = 20;
+const LIMITS: usize = 21;
 
 // === impl EdgeRow ===
 
@@ -44,8 +46,8 @@ impl EdgeRow {
         let payer = edge.payer.clone().map(|payer| Scope { owner: payer, ..party.clone() });
         let trace = edge.trace.as_deref().and_then(trace_bytes);
         let task = edge.task.as_ref().and_then(|task| task_bytes(task.as_str()));
-        let sum = sum_of(&edge);
-        Self { party, payer, edge, trace, task, sum }
+        let (limits, sum) = (limits_text(&edge.limits), sum_of(&edge));
+        Self { party, payer, edge, trace, task, limits, sum }
     }
 
     /// Puts the edge where it is not settled yet. Says whether it did.
@@ -55,7 +57,7 @@ impl EdgeRow {
         party: i64,
         payer: Option<i64>,
     ) -> rusqlite::Result<bool> {
-        let sql = "INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+        let sql = "INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
                    ON CONFLICT DO UPDATE SET party = excluded.party, root = excluded.root, \
                    parent = excluded.parent, depth = excluded.depth, trace = excluded.trace, \
                    skill = excluded.skill, peer = excluded.peer, task = excluded.task, \
@@ -63,7 +65,7 @@ impl EdgeRow {
                    held_tokens = excluded.held_tokens, held_tasks = excluded.held_tasks, sum = excluded.sum, \
                    settled = excluded.settled, micro_usd = excluded.micro_usd, tokens = excluded.tokens, \
                    tasks = excluded.tasks, source = excluded.source, state = excluded.state, \
-                   payer = excluded.payer \
+                   payer = excluded.payer, limits = excluded.limits \
                    WHERE settled IS NULL";
         let Edge { hop, root, parent, depth, trace, skill, peer, task, opened, reserved, settled, .. } =
             &*self.edge;
@@ -90,6 +92,7 @@ impl EdgeRow {
             settled.map(|settled| source_number(settled.source)),
             settled.and_then(|settled| settled.state).map(state_number),
             payer,
+            self.limits,
         ])?;
         Ok(changed > 0)
     }
@@ -128,6 +131,7 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         task: long(row.get_ref(TASK)?, |bytes| HopId::from_bytes(bytes).to_string())?.map(TaskId::from),
         opened,
         reserved: amount(10)?,
+        limits: limits_of(row.get_ref(LIMITS)?)?,
         settled,
     };
     if sum_of(&edge) == row.get::<_, u32>(13)? {
@@ -245,7 +249,18 @@ fn sum_of(edge: &Edge) -> u32 {
     ] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
+    bytes.extend(limits_text(&edge.limits).unwrap_or_default().into_bytes());
     sum::of(&[&bytes])
+}
+
+/// What is kept of the limits of a call; nothing if it has none, as of most.
+fn limits_text(limits: &CallLimits) -> Option<String> {
+    if limits.is_none() { None } else { serde_json::to_string(limits).ok() }
+}
+
+fn limits_of(kept: ValueRef<'_>) -> rusqlite::Result<CallLimits> {
+    let Some(text) = kept.as_str_or_null()? else { return Ok(CallLimits::default()) };
+    serde_json::from_str(text).map_err(|_| unreadable("the limits of a call cannot be read"))
 }
 
 /// As it is kept, whatever order the sources are in.

@@ -39,6 +39,7 @@ pub(crate) fn call(millis: i64) -> Edge {
         task: None,
         opened: at(millis),
         reserved: usd(1_000),
+        limits: chancery_protocol::CallLimits::default(),
         settled: None,
     }
 }

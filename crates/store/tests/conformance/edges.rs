@@ -57,6 +57,12 @@ pub(crate) async fn an_open_edge_is_replaced(open: impl Fn(StoreLimits) -> Store
         peer: Some("p".into()),
         parent: Some(hop(3)),
         reserved: usd(u64::MAX / 2),
+        limits: chancery_protocol::CallLimits {
+            ceiling_micro_usd: Some(u64::MAX),
+            micro_usd: Some(7),
+            tokens: Some(0),
+            duration_ms: Some(30_000),
+        },
         ..call(5).under(2, 3).task("t").trace("tr")
     };
     full.clone().put(&store).await;

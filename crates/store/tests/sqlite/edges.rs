@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{Amount, CostSource, Edge, Settled, TaskState};
+use chancery_protocol::{Amount, CallLimits, CostSource, Edge, Settled, TaskState};
 use chancery_store::{EdgeQuery, Realms, RootSpends, Store, StoreLimits};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::test_runner::{Config, TestRunner};
@@ -67,6 +67,10 @@ fn edge() -> impl Strategy<Value = Edge> {
             peer,
             task: task.map(|task| format!("t{task}").as_str().into()),
             reserved,
+            limits: CallLimits {
+                tokens: (depth > 1).then_some(millis.unsigned_abs()),
+                ..CallLimits::default()
+            },
             settled,
             payer: payer.filter(|payer| *payer != caller).map(|payer| CALLERS[payer].into()),
             ..call(millis).by(REALMS[realm], CALLERS[caller], &agent.to_string())
