@@ -46,7 +46,7 @@ impl GateReport {
         let (denied, waits) = match verdict {
             Verdict::Admit => (None, false),
             Verdict::Deny(denied) => (Some(denied), false),
-            Verdict::Wait(_) => (None, true),
+            Verdict::Wait(_) | Verdict::Queue(_) => (None, true),
         };
         Self { gate, mode, denied, waits, notes }
     }

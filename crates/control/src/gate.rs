@@ -59,6 +59,8 @@ pub enum Verdict {
     Deny(Denied),
     /// That is known when this is ready, and what it gives has been done.
     Wait(BoxFuture<'static, Continue>),
+    /// The same, and it may take long: the call stands in line. Whoever does not wait for the outcome is answered before.
+    Queue(BoxFuture<'static, Continue>),
 }
 
 /// What is done to a passage after a wait.
@@ -102,6 +104,8 @@ pub(crate) struct Given {
     pub(crate) skill: Option<Arc<str>>,
     /// The task of an equal call that was let through before.
     pub(crate) repeats: Option<TaskId>,
+    /// Whether whoever answers here for a pool has the task that it is for.
+    pub(crate) is_of_stand_in: bool,
 }
 
 /// Something to know about a gate.
@@ -160,6 +164,13 @@ impl Passage {
         of(&request.message.metadata).or_else(|| of(&request.metadata))
     }
 
+    /// Whether it is about something new, and its caller does not wait for the outcome.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        let Request::SendMessage(request) = &self.call.request else { return false };
+        let at_once = request.configuration.as_ref().is_some_and(|wanted| wanted.return_immediately);
+        at_once && request.message.task_id.is_none() && self.call.context.new_task.is_none()
+    }
+
     pub(crate) fn note(&mut self, gate: &'static str, text: impl FnOnce() -> String) {
         if self.rehearsal {
             self.notes.push(Note { gate, text: text() });
@@ -175,6 +186,7 @@ impl fmt::Debug for Verdict {
             Self::Admit => f.write_str("Admit"),
             Self::Deny(denied) => f.debug_tuple("Deny").field(denied).finish(),
             Self::Wait(_) => f.write_str("Wait"),
+            Self::Queue(_) => f.write_str("Queue"),
         }
     }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use chancery_protocol::{
-    Amount, CostSource, Denied, DeniedKind, Edge, Hold, HopId, Principal, Settled, Settling, Statement,
-    TaskId, TaskState, Timestamp, Usage,
+    Amount, CallLimits, CostSource, Denied, DeniedKind, Edge, Hold, HopId, Principal, Settled, Settling,
+    Statement, TaskId, TaskState, Timestamp, Usage, Whereabouts,
 };
 use parking_lot::Mutex;
+use tracing::Span;
 
 use crate::Millis;
 use crate::gate::Given;
@@ -17,6 +18,7 @@ use crate::lineage::OpenHop;
 use crate::plane::{Booked, Plane, Stop};
 use crate::policy::{COST_LIMIT, Caps, GATE as POLICY, Slot, TOKEN_LIMIT};
 use crate::routing::Watched;
+use crate::span;
 
 /// The reason of a call whose time is up.
 pub const POLICY_TIMEOUT: &str = "PolicyTimeout";
@@ -34,6 +36,11 @@ pub(crate) struct Held {
     pub(crate) root: Option<Arc<Account>>,
     skill: Option<Arc<str>>,
     trace: Arc<str>,
+    /// What its caller is told of where it stands, if there is anything to say.
+    whereabouts: Option<Arc<Whereabouts>>,
+    /// The most that its caller wants it to cost, with all that it leads to.
+    ceiling: Option<u64>,
+    span: Span,
     opened: Millis,
     /// When its time is up.
     until: Option<Millis>,
@@ -88,6 +95,8 @@ pub(crate) struct Leaving {
     pub(crate) token: String,
     pub(crate) now: Millis,
     pub(crate) is_local: bool,
+    pub(crate) ceiling: Option<u64>,
+    pub(crate) whereabouts: Option<Arc<Whereabouts>>,
     /// How the member of a pool does that was chosen.
     pub(crate) watched: Option<Arc<Watched<Clock>>>,
 }
@@ -99,13 +108,17 @@ pub(crate) type Clock = Box<dyn Fn() -> Millis + Send + Sync>;
 
 impl Held {
     pub(crate) fn new(plane: Arc<Plane>, leaving: Leaving, given: Given) -> Arc<Self> {
-        let Leaving { open, principal, payer, token, now, is_local, watched } = leaving;
+        let Leaving { open, principal, payer, token, now, is_local, ceiling, whereabouts, watched } = leaving;
         let Given { slot, caps, reservation, root, tariff, estimate, skill, .. } = given;
         let tariff = tariff.unwrap_or_else(|| plane.prices.load().tariff(&open.agent, skill.as_ref()));
         let estimate = estimate.unwrap_or(free());
         let grants = Grants { slot, watched, reservation };
+        let trace: Arc<str> = open.context.trace_id.to_string().into();
         let held = Arc::new(Self {
-            trace: open.context.trace_id.to_string().into(),
+            span: span::of(&open, &trace),
+            trace,
+            whereabouts,
+            ceiling,
             open,
             principal,
             payer,
@@ -146,8 +159,25 @@ impl Held {
             task: self.open.task().cloned(),
             opened: timestamp(self.opened),
             reserved: self.reserved(),
+            limits: self.limits(settled.is_some()),
             settled,
         })
+    }
+
+    /// What is to be known of its limits by who goes on with it; once it is settled, by who goes on with what it led to.
+    fn limits(&self, is_settled: bool) -> CallLimits {
+        let ceiling = CallLimits { ceiling_micro_usd: self.ceiling, ..CallLimits::default() };
+        if is_settled {
+            return ceiling;
+        }
+        let Caps { tokens, micro_usd, duration } = self.caps;
+        let duration_ms = duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+        CallLimits { micro_usd, tokens, duration_ms, ..ceiling }
+    }
+
+    /// Spans what is done for the call.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
     }
 
     /// It was answered without a task: this is all there will be.
@@ -155,6 +185,12 @@ impl Held {
         let settled = self.settlement(None, None).0;
         self.book(&settled);
         self.plane.hands.record(self.edge(Some(settled)));
+    }
+
+    /// Who has the task: the agent that was called, unless another one answers for it here.
+    pub(crate) fn works_at(&self) -> &Arc<str> {
+        let stand_in = self.plane.stand_in(&self.open.agent);
+        self.open.peer.as_ref().filter(|peer| stand_in.as_ref() == Some(*peer)).unwrap_or(&self.open.agent)
     }
 
     /// Its time is up.
@@ -187,7 +223,7 @@ impl Held {
     fn stop_what_has_begun(&self, spent: &mut Spent) {
         let Some(task) = self.open.task().filter(|_| spent.begun) else { return };
         let Stopping::Due(why) = &mut spent.stop else { return };
-        let (agent, principal, why) = (self.open.agent.clone(), self.principal.clone(), why.take());
+        let (agent, principal, why) = (self.works_at().clone(), self.principal.clone(), why.take());
         spent.stop = Stopping::Asked;
         self.plane.hands.stop(Stop { agent, principal, task: task.clone(), why });
     }
@@ -195,6 +231,14 @@ impl Held {
     /// It was let through by an earlier process, and its task is in the journal.
     pub(crate) fn has_begun(&self) {
         self.spent.lock().begun = true;
+        self.watch_time();
+    }
+
+    /// Has it stopped when its time is up.
+    fn watch_time(&self) {
+        if let (Some(until), Some(held)) = (self.until, self.itself.get().and_then(Weak::upgrade)) {
+            self.plane.watch(&held, until);
+        }
     }
 
     fn reserved(&self) -> Amount {
@@ -279,6 +323,7 @@ impl Held {
             reservation.settle(settled.charged, now);
         }
         self.close();
+        span::record(&self.span, &self.open, settled);
         self.plane.hands.booked(&Booked {
             hop: self.open.hop,
             root: self.open.root,
@@ -321,9 +366,7 @@ impl Hold for Held {
 
     fn begin(&self, task: &TaskId) -> Box<Edge> {
         self.open.began(task);
-        if let (Some(until), Some(held)) = (self.until, self.itself.get().and_then(Weak::upgrade)) {
-            self.plane.watch(&held, until);
-        }
+        self.watch_time();
         self.edge(None)
     }
 
@@ -370,7 +413,8 @@ impl Hold for Held {
         let (remaining_micro_usd, remaining_tokens) = left.unwrap_or_default();
         let statement =
             Statement { usage, cost_source: settled.source, remaining_micro_usd, remaining_tokens };
-        Settling { edge: self.edge(Some(settled)), settled, statement }
+        let whereabouts = self.whereabouts.clone();
+        Settling { edge: self.edge(Some(settled)), settled, statement, whereabouts }
     }
 
     fn settled(&self, settled: &Settled) {

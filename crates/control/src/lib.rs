@@ -15,9 +15,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `gate`, `gates/` | what a gate is, and those that there are |
-//! | `pipeline`, `permitted` | the way through them, and to whoever answers |
+//! | `pipeline`, `way`, `permitted` | the way through them, and to whoever answers |
 //! | `plane` | all that is decided with, and the ports to the world outside |
 //! | `held` | what an admitted call holds until it is settled |
+//! | `span` | what is traced of it |
 //! | `restore` | what an earlier process had let through |
 //! | `containment` | agents that are cut off |
 //! | `explain` | what the gates would say, to read |
@@ -43,7 +44,9 @@ pub mod policy;
 pub mod rate;
 mod restore;
 pub mod routing;
+mod span;
 mod time;
+mod way;
 
 pub use explain::{Explanation, GateReport};
 pub use gate::{Continue, Gate, Note, Passage, Verdict};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Call, DynEndpoint, Error, Reply};
+use chancery_protocol::{Call, CallContext, DynEndpoint, Error, Queued, Reply, TaskView};
 
 /// A call that was let through.
 ///
@@ -37,6 +37,11 @@ impl Permitted {
     pub fn call(&self) -> &Call {
         &self.call
     }
+
+    /// What it was let through with, for whoever has its message already.
+    pub(crate) fn into_context(self) -> Box<CallContext> {
+        self.call.context
+    }
 }
 
 impl Executor {
@@ -44,6 +49,20 @@ impl Executor {
     pub async fn dispatch(&self, permitted: Permitted) -> Result<Reply, Error> {
         match self {
             Self::Local(endpoint) | Self::Remote(endpoint) => endpoint.call(permitted.call).await,
+        }
+    }
+
+    /// Whether it can have the tasks of messages that are not let through yet.
+    pub(crate) fn has_queue(&self) -> bool {
+        match self {
+            Self::Local(endpoint) | Self::Remote(endpoint) => endpoint.has_queue(),
+        }
+    }
+
+    /// Has the task of a message opened that is not let through yet. Only the pipeline says when it is.
+    pub(crate) async fn enqueue(&self, queued: Box<Queued>) -> Result<TaskView, Error> {
+        match self {
+            Self::Local(endpoint) | Self::Remote(endpoint) => endpoint.enqueue(queued).await,
         }
     }
 

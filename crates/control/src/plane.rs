@@ -121,6 +121,8 @@ pub struct PlaneSettings {
     pub call_cap: Cap,
     /// What an agent may spend on calls of which nobody knows whom they are for.
     pub unattributed: Caps,
+    /// Agents that answer here for pools of which nobody can be reached, by the name of the pool.
+    pub stand_ins: HashMap<Arc<str>, Arc<str>>,
 }
 
 /// What an operator may change while calls are open.
@@ -129,7 +131,7 @@ pub struct Terms {
     pub resolver: Option<Arc<dyn IdentityResolver>>,
     /// What may be spent.
     pub limits: Limits,
-    /// What calls cost, if that is to change. What was learnt about it begins anew then.
+    /// What calls cost, if that is to change.
     pub prices: Option<Prices>,
     /// How far calls may lead to calls.
     pub rules: Rules,
@@ -247,6 +249,11 @@ impl Plane {
 
     pub(crate) fn gate(&self, place: usize) -> Option<&dyn Gate> {
         self.gates.get(place).map(|gate| &**gate)
+    }
+
+    /// Who answers here for a pool of which nobody can be reached.
+    pub(crate) fn stand_in(&self, pool: &str) -> Option<Arc<str>> {
+        self.settings.load().stand_ins.get(pool).cloned()
     }
 
     pub(crate) fn mode(&self, gate: &str) -> Mode {

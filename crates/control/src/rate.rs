@@ -1,4 +1,5 @@
 //! How often anybody may ask anything: a token bucket for each caller and for each address that requests come from.
+//! Whoever has used theirs up can still cancel what they have begun: that has buckets of its own, which are larger.
 //!
 //! A bucket is one number, the time at which it will be full again (GCRA). There are only so many buckets: when there is no
 //! place, those that are full are dropped, which loses nothing; if all are in use, newcomers share one.
@@ -58,7 +59,14 @@ pub struct Counted {
 pub struct Rates {
     callers: Option<Buckets<Principal>>,
     sources: Option<Buckets<IpAddr>>,
+    /// For cancels alone, where the others are used up.
+    cancels_of_callers: Option<Buckets<Principal>>,
+    cancels_of_sources: Option<Buckets<IpAddr>>,
 }
+
+/// How many cancels there are for each request that there is otherwise, and at least; of those at once, ten times as many.
+const CANCELS: u32 = 10;
+const FEWEST_CANCELS: u32 = 100;
 
 /// How many buckets there are of each kind.
 const MOST: usize = 100_000;
@@ -88,7 +96,12 @@ struct Table<K> {
 impl Rates {
     /// For each caller, and for each address; none is no limit.
     pub fn new(caller: Option<RateLimit>, source: Option<RateLimit>) -> Self {
-        Self { callers: caller.map(Buckets::new), sources: source.map(Buckets::new) }
+        Self {
+            callers: caller.map(Buckets::new),
+            sources: source.map(Buckets::new),
+            cancels_of_callers: caller.map(|limit| Buckets::new(limit.for_cancels())),
+            cancels_of_sources: source.map(|limit| Buckets::new(limit.for_cancels())),
+        }
     }
 
     /// Counts a request of a caller.
@@ -100,6 +113,11 @@ impl Rates {
             .map_err(|wait| refusal(buckets.limit, wait, || format!("caller `{}`", principal.id)))
     }
 
+    /// How much of its limit a caller has left. Nothing is counted.
+    pub fn left(&self, principal: &Principal, now: Millis) -> Option<Counted> {
+        Some(self.callers.as_ref()?.left(principal, now))
+    }
+
     /// Counts a request from an address. What comes from nowhere is not counted.
     pub fn source(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Counted>, Denied> {
         let (Some(buckets), Some(source)) = (&self.sources, source.map(network)) else { return Ok(None) };
@@ -107,6 +125,19 @@ impl Rates {
             .count(&source, now)
             .map(Some)
             .map_err(|wait| refusal(buckets.limit, wait, || source.to_string()))
+    }
+
+    /// Counts a request to cancel a task, for which there was no room otherwise.
+    pub fn cancel(&self, source: Option<IpAddr>, principal: &Principal, now: Millis) -> Result<(), Denied> {
+        if let (Some(buckets), Some(source)) = (&self.cancels_of_sources, source.map(network)) {
+            let counted = buckets.count(&source, now);
+            counted.map_err(|wait| refusal(buckets.limit, wait, || source.to_string()))?;
+        }
+        if let Some(buckets) = &self.cancels_of_callers {
+            let counted = buckets.count(principal, now);
+            counted.map_err(|wait| refusal(buckets.limit, wait, || format!("caller `{}`", principal.id)))?;
+        }
+        Ok(())
     }
 }
 
@@ -128,6 +159,16 @@ fn refusal(limit: RateLimit, wait: Duration, who: impl Fn() -> String) -> Denied
     denied.retry_after = Some(wait);
     denied.hint = Some("ask less often".to_owned());
     denied
+}
+
+// === impl RateLimit ===
+
+impl RateLimit {
+    /// How often tasks may be canceled by somebody who may ask so often.
+    fn for_cancels(self) -> Self {
+        let more = |often: u32| often.saturating_mul(CANCELS).max(FEWEST_CANCELS);
+        Self { per_second: more(self.per_second), burst: more(self.burst).saturating_mul(10) }
+    }
 }
 
 // === impl Buckets ===
@@ -162,6 +203,21 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
     }
 }
 
+impl<K: Eq + Hash> Buckets<K> {
+    fn left(&self, key: &K, now: Millis) -> Counted {
+        let now = now.0.saturating_mul(1000);
+        let each = (1_000_000 / u64::from(self.limit.per_second)).max(1);
+        let depth = each.saturating_mul(u64::from(self.limit.burst));
+        let full_at = self.full_at.lock().of.get(key).copied().unwrap_or_default();
+        let reset = full_at.clamp(now, now.saturating_add(depth)) - now;
+        Counted {
+            limit: u64::from(self.limit.burst),
+            remaining: (depth - reset) / each,
+            reset: Duration::from_micros(reset),
+        }
+    }
+}
+
 impl<K: Clone + Eq + Hash> Table<K> {
     fn bucket(&mut self, key: &K, most: usize, now: u64) -> &mut u64 {
         let no_place = self.of.len() >= most && !self.of.contains_key(key);
@@ -192,6 +248,19 @@ mod tests {
     }
 
     #[test]
+    fn cancels_have_room_of_their_own_and_there_is_an_end_to_that() {
+        let rates = Rates::new(Some(RateLimit { per_second: 1, burst: 1 }), None);
+        let (alice, bob) = (Principal::new("r", "alice"), Principal::new("r", "bob"));
+        rates.caller(&alice, Millis(0)).unwrap();
+        rates.caller(&alice, Millis(0)).unwrap_err();
+        let through = (0..5_000).filter(|_| rates.cancel(None, &alice, Millis(0)).is_ok()).count();
+        assert_eq!(through, 1_000);
+        assert_eq!(rates.cancel(None, &alice, Millis(0)).unwrap_err().reason, RATE_LIMITED);
+        rates.cancel(None, &bob, Millis(0)).unwrap();
+        rates.cancel(None, &alice, Millis(10)).unwrap();
+    }
+
+    #[test]
     fn who_waits_as_long_as_it_is_told_gets_through() {
         let buckets = buckets(3, 1);
         let mut now = Millis(0);
@@ -204,6 +273,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn to_look_at_what_is_left_takes_nothing() {
+        let buckets = buckets(1, 3);
+        assert_eq!(buckets.left(&1, Millis(0)).remaining, 3);
+        let counted = buckets.count(&1, Millis(0)).unwrap();
+        assert_eq!(buckets.left(&1, Millis(0)), counted);
+        assert_eq!(buckets.left(&1, Millis(0)), counted);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 
-use chancery_protocol::{Amount, Edge, Hold, HopId, Principal, TaskId};
+use chancery_protocol::{Amount, CallLimits, Edge, Hold, HopId, Principal, TaskId};
 
 use crate::Millis;
 use crate::gate::Given;
@@ -12,6 +13,7 @@ use crate::held::{Held, Leaving, is_cut_short};
 use crate::ledger::{Account, Accounts, Reservation, Scope};
 use crate::lineage::DEEPEST;
 use crate::plane::Plane;
+use crate::policy::Caps;
 
 /// A call that goes on after a restart.
 #[derive(Debug)]
@@ -53,7 +55,8 @@ impl Plane {
         let roots = self.roots(edges, now);
         let unsettled = edges.iter().filter(|edge| edge.settled.is_none());
         let accounts = |edge: &Edge| {
-            let call = self.ledger.hop(edge.hop, self.settings.load().call_cap);
+            let ceiling = edge.limits.ceiling_micro_usd.filter(|_| edge.hop != edge.root);
+            let call = self.ledger.hop(edge.hop, self.settings.load().call_cap.lowered(ceiling));
             let mut accounts = self.accounts_charged(&edge.realm, edge.paid_by(), &edge.agent, now);
             accounts.extend(roots.get(&edge.root).cloned().into_iter().chain(call));
             accounts
@@ -66,7 +69,8 @@ impl Plane {
                 held.stop(None);
             }
             let principal = Principal { realm: edge.realm.clone(), id: edge.caller.clone() };
-            Some(RestoredCall { agent: edge.agent.clone(), principal, task: edge.task.clone()?, hold: held })
+            let agent = held.works_at().clone();
+            Some(RestoredCall { agent, principal, task: edge.task.clone()?, hold: held })
         });
         restored.collect()
     }
@@ -74,13 +78,19 @@ impl Plane {
     /// The accounts of roots, charged with what their ended calls have cost.
     fn roots(&self, edges: &[Edge], now: Millis) -> HashMap<HopId, Arc<Account>> {
         let mut roots = HashMap::new();
+        let own = edges.iter().filter(|edge| edge.hop == edge.root);
+        let ceilings: HashMap<_, _> =
+            own.filter_map(|edge| Some((edge.root, edge.limits.ceiling_micro_usd?))).collect();
         for edge in edges {
             let account = match roots.entry(edge.root) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => match self.ledger.root(edge.root, self.settings.load().root_cap) {
-                    Some(account) => place.insert(account),
-                    None => continue,
-                },
+                Entry::Vacant(place) => {
+                    let cap = self.settings.load().root_cap.lowered(ceilings.get(&edge.root).copied());
+                    match self.ledger.root(edge.root, cap) {
+                        Some(account) => place.insert(account),
+                        None => continue,
+                    }
+                }
             };
             if let Some(settled) = edge.settled {
                 Reservation::force([account.clone()], Amount::default(), now).settle(settled.charged, now);
@@ -102,7 +112,10 @@ impl Plane {
         let tariff = self.prices.load().tariff(&edge.agent, skill.as_ref());
         // What was held is what it is good for, and what it costs if nobody says otherwise.
         let estimate = tariff.held_before(edge.reserved);
+        let CallLimits { ceiling_micro_usd, micro_usd, tokens, duration_ms } = edge.limits;
+        let caps = Caps { tokens, micro_usd, duration: duration_ms.map(Duration::from_millis) };
         let given = Given {
+            caps,
             reservation: Some(reservation),
             root,
             tariff: Some(tariff),
@@ -118,6 +131,8 @@ impl Plane {
             token: String::new(),
             now: Millis(u64::try_from(edge.opened.as_millis()).unwrap_or_default()),
             is_local: false,
+            ceiling: ceiling_micro_usd,
+            whereabouts: None,
             watched: None,
         };
         let held = Held::new(self.clone(), leaving, given);

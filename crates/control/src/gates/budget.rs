@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chancery_protocol::{Denied, Principal};
 
 use crate::gate::{Continue, Gate, Passage, Verdict};
-use crate::ledger::{Account, Accounts, Admission, Cap, Metric, Scope, Standing, check};
+use crate::ledger::{Account, Accounts, Admission, Metric, Scope, Standing, check};
 use crate::lineage::Payer;
 use crate::plane::UNATTRIBUTED;
 use crate::policy::{self, Facts, Subject};
@@ -25,10 +25,17 @@ impl Gate for BudgetGate {
         let accounts = accounts(passage);
         let money = accounts.iter().any(|account| account.limits(Metric::MicroUsd));
         let tariff = plane.prices.load().tariff(&passage.agent.name, passage.given.skill.as_ref());
-        let estimate = match tariff.estimate(passage.call.context.ceiling_micro_usd, money) {
+        let ceiling = passage.call.context.ceiling_micro_usd;
+        let mut estimate = match tariff.estimate(ceiling, money) {
             Ok(estimate) => estimate,
             Err(denied) => return Verdict::Deny(denied),
         };
+        let is_root = passage.given.descent.as_ref().is_none_or(|descent| descent.parent.is_none());
+        if is_root && ceiling.is_some() {
+            // The account of the root keeps to the ceiling, for this call and for all that it leads to. Were all of it held
+            // for this one, there would be nothing left for those.
+            estimate.hold.micro_usd = estimate.expected.amount.micro_usd;
+        }
         passage.note("budget", || {
             format!("holds {} micro-USD and {} tokens", estimate.hold.micro_usd, estimate.hold.tokens)
         });
@@ -46,7 +53,7 @@ impl Gate for BudgetGate {
             }
             Ok(Admission::Waiting(ticket)) => {
                 plane.hands.wake();
-                Verdict::Wait(Box::pin(async move {
+                Verdict::Queue(Box::pin(async move {
                     let admitted = ticket.await;
                     Box::new(move |passage: &mut Passage| match admitted {
                         Ok(reservation) => {
@@ -105,22 +112,13 @@ fn accounts(passage: &mut Passage) -> Accounts {
     let ceiling = context.ceiling_micro_usd;
     let root: Option<Arc<Account>> = match &above {
         Some(above) => above.root.clone(),
-        None => plane.ledger.root(passage.hop, lowered(plane.settings.load().root_cap, ceiling)),
+        None => plane.ledger.root(passage.hop, plane.settings.load().root_cap.lowered(ceiling)),
     };
     let of_call = if above.is_some() { ceiling } else { None };
-    let call = plane.ledger.hop(passage.hop, lowered(plane.settings.load().call_cap, of_call));
+    let call = plane.ledger.hop(passage.hop, plane.settings.load().call_cap.lowered(of_call));
     passage.given.root.clone_from(&root);
     let shared = [Scope::Global, Scope::Realm(payer.realm.clone()), Scope::Agent(passage.agent.name.clone())];
     passage.given.payer = Some(payer);
     let shared = shared.iter().filter_map(|scope| plane.ledger.account(scope, now));
     shared.chain(caller).chain(root).chain(call).collect()
-}
-
-/// A cap that the caller's own word may lower and nothing else.
-fn lowered(cap: Cap, ceiling: Option<u64>) -> Cap {
-    let micro_usd = match (cap.micro_usd, ceiling) {
-        (Some(cap), Some(ceiling)) => Some(cap.min(ceiling)),
-        (cap, ceiling) => cap.or(ceiling),
-    };
-    Cap { micro_usd, ..cap }
 }

@@ -14,7 +14,10 @@ impl Gate for RoutingGate {
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
         let agent = passage.agent.clone();
-        let Some(pool) = &agent.pool else { return Verdict::Admit };
+        // What is here stays here, whoever is there again.
+        let Some(pool) = agent.pool.as_ref().filter(|_| !passage.given.is_of_stand_in) else {
+            return Verdict::Admit;
+        };
         let message = passage.send().map(|request| &request.message);
         let wanted = Wanted {
             principal: &passage.call.context.principal,
@@ -30,6 +33,9 @@ impl Gate for RoutingGate {
         };
         match routed {
             Ok(route) => {
+                if !passage.rehearsal {
+                    tracing::debug!(call = %passage.hop, "routed to {}", route.decision);
+                }
                 passage.note("routing", || route.decision.to_string());
                 passage.given.route = Some(route);
                 Verdict::Admit

@@ -272,6 +272,16 @@ impl Cap {
         *self == Self::default()
     }
 
+    /// The same, where the caller's own word may lower it and nothing else.
+    #[must_use]
+    pub fn lowered(self, ceiling_micro_usd: Option<u64>) -> Self {
+        let micro_usd = match (self.micro_usd, ceiling_micro_usd) {
+            (Some(cap), Some(ceiling)) => Some(cap.min(ceiling)),
+            (cap, ceiling) => cap.or(ceiling),
+        };
+        Self { micro_usd, ..self }
+    }
+
     pub(super) fn by_metric(self) -> [u64; METRICS] {
         [self.micro_usd, self.tokens, self.tasks].map(|cap| cap.map_or(NO_CAP, |cap| cap.min(NO_CAP >> 4)))
     }

@@ -1,6 +1,6 @@
 //! What a call will cost, before it runs, and what it has cost, after: each figure with where it comes from.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chancery_protocol::{Amount, CostSource, Denied, DeniedKind, Usage};
@@ -38,6 +38,9 @@ pub struct PriceSettings {
     pub agents: HashMap<Arc<str>, Price>,
     /// By agent and skill; comes before that of the agent.
     pub skills: HashMap<(Arc<str>, Arc<str>), Price>,
+    /// Agents that nobody trusts: what they report may raise a charge above what was expected, and never lower it, and nothing
+    /// is learnt from it.
+    pub untrusted: BTreeSet<Arc<str>>,
     /// What happens to a call whose cost is not known.
     pub unknown: UnknownCost,
     /// What such a call is taken to cost.
@@ -59,6 +62,8 @@ type AgentAndSkill = (Arc<str>, Option<Arc<str>>);
 #[derive(Debug, Default)]
 pub struct Tariff {
     price: Option<Price>,
+    /// Whether a report may only raise what is charged.
+    only_raises: bool,
     unknown: UnknownCost,
     default: Amount,
     micro_usd: Histogram,
@@ -102,6 +107,7 @@ impl Default for PriceSettings {
         Self {
             agents: HashMap::new(),
             skills: HashMap::new(),
+            untrusted: BTreeSet::new(),
             unknown: UnknownCost::default(),
             default: Amount { micro_usd: 10_000, tokens: 2_000, tasks: 1 },
             max_tariffs: 4_096,
@@ -115,6 +121,18 @@ impl Prices {
     /// With these settings, and nothing seen.
     pub fn new(settings: PriceSettings) -> Self {
         Self { settings, tariffs: RwLock::default() }
+    }
+
+    /// With other settings in the place of these. What was seen stays known where the same is declared as before.
+    #[must_use]
+    pub fn amended(&self, settings: PriceSettings) -> Self {
+        let amended = Self::new(settings);
+        let kept = self.tariffs.read();
+        let kept = kept
+            .iter()
+            .filter(|((agent, skill), known)| amended.declared(agent, skill.as_ref()).declares_as(known));
+        let kept = kept.map(|(of, tariff)| (of.clone(), tariff.clone())).collect();
+        Self { tariffs: RwLock::new(kept), ..amended }
     }
 
     /// What calls of this agent, for this skill, cost. Skills beyond the number that is remembered share what is known
@@ -138,6 +156,7 @@ impl Prices {
         let of_skill = skill.and_then(|skill| settings.skills.get(&(agent.clone(), skill.clone())));
         Tariff {
             price: of_skill.or_else(|| settings.agents.get(agent)).copied(),
+            only_raises: settings.untrusted.contains(agent),
             unknown: settings.unknown,
             default: settings.default,
             ..Tariff::default()
@@ -202,17 +221,35 @@ impl Tariff {
             }
         };
         let amount = Amount { micro_usd, tokens: usage.tokens(), tasks: 1 };
-        Figure { amount, source, flagged }
+        self.raised(Figure { amount, source, flagged }, &estimate.expected)
+    }
+
+    /// What is charged for what an agent says that nobody trusts: no less than if it had said nothing.
+    fn raised(&self, said: Figure, expected: &Figure) -> Figure {
+        if !self.only_raises {
+            return said;
+        }
+        let tokens = said.amount.tokens.max(expected.amount.tokens);
+        let dearer = if said.amount.micro_usd > expected.amount.micro_usd { said } else { *expected };
+        Figure { amount: Amount { tokens, ..dearer.amount }, ..dearer }
     }
 
     /// Remembers what a call has used.
     pub fn observe(&self, usage: Usage) {
+        if self.only_raises {
+            return;
+        }
         if usage.cost_micro_usd > 0 {
             self.micro_usd.record(usage.cost_micro_usd);
         }
         if usage.tokens() > 0 {
             self.tokens.record(usage.tokens());
         }
+    }
+
+    fn declares_as(&self, other: &Self) -> bool {
+        let declared = |of: &Self| (of.price, of.only_raises, of.unknown, of.default);
+        declared(self) == declared(other)
     }
 
     /// The price that is declared.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{Denied, DeniedKind};
+use chancery_protocol::{Choice, Denied, DeniedKind};
 
 use super::breaker::Standing;
 use super::peer::Snapshot;
@@ -56,6 +56,24 @@ pub enum Why {
 }
 
 // === impl Decision ===
+
+impl Decision {
+    /// The choice as the caller is told.
+    pub fn choice(&self) -> Choice {
+        let selector = match &self.why {
+            Why::Task => "task",
+            Why::Context => "context",
+            Why::Selector(name) => name,
+            Why::Fallback => "fallback",
+        };
+        Choice {
+            pool: self.pool.clone(),
+            peer: self.peer.clone(),
+            selector: selector.to_owned(),
+            reason: self.reason.clone().into_owned(),
+        }
+    }
+}
 
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -111,7 +111,7 @@ impl Process {
     pub(crate) fn call(
         &self,
         agent: usize,
-        context: CallContext,
+        context: Box<CallContext>,
         answers_directly: bool,
     ) -> Result<Option<Arc<dyn Hold>>, Error> {
         self.inbox.answers_directly.store(answers_directly, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Process {
         let message = Message::user("do it");
         let request =
             SendMessageRequest { tenant: String::new(), message, configuration: None, metadata: None };
-        let outcome = now(pipeline.call(Call { request: Request::SendMessage(request), context }));
+        let outcome = now(pipeline.call(Call { request: Request::SendMessage(request.into()), context }));
         let taken = self.inbox.taken.lock().pop();
         match outcome {
             Err(error) if error.denied().is_some() => {
@@ -164,7 +164,11 @@ pub(crate) fn name(agent: usize) -> Arc<str> {
 }
 
 /// What is known of a call that an agent makes, or the user.
-pub(crate) fn context(caller: Option<usize>, token: Option<String>, ceiling: Option<u64>) -> CallContext {
+pub(crate) fn context(
+    caller: Option<usize>,
+    token: Option<String>,
+    ceiling: Option<u64>,
+) -> Box<CallContext> {
     let id: Arc<str> = caller.map_or_else(|| USER.into(), name);
     let mut context = CallContext::new(Principal::new("default", &*id), "".into());
     let agent = caller.map(|_| id);

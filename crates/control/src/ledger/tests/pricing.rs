@@ -103,3 +103,34 @@ fn skills_that_callers_make_up_do_not_fill_the_memory() {
     assert!(Arc::ptr_eq(&tariffs[9], &prices.tariff(&agent, None)));
     assert!(!Arc::ptr_eq(&tariffs[0], &tariffs[1]));
 }
+
+#[test]
+fn what_an_agent_says_that_nobody_trusts_may_only_raise_the_charge() {
+    let untrusted = [Arc::from("far")].into();
+    let prices = Prices::new(PriceSettings { untrusted, ..PriceSettings::default() });
+    let tariff = prices.tariff(&"far".into(), None);
+    let estimate = tariff.estimate(None, true).unwrap();
+    let silent = tariff.charge(&estimate, None).amount;
+    let charged = |said| tariff.charge(&estimate, Some((said, CostSource::Reported)));
+    assert_eq!(charged(usage(1, 1)).amount, silent);
+    assert_eq!(charged(usage(1, 1)).source, CostSource::Estimated);
+    let dear = charged(usage(silent.tokens + 1, silent.micro_usd + 1));
+    assert_eq!((dear.amount.micro_usd, dear.amount.tokens), (silent.micro_usd + 1, silent.tokens + 1));
+    assert_eq!(dear.source, CostSource::Reported);
+    // Nor does it get cheaper by and by.
+    tariff.observe(usage(1, 1));
+    assert_eq!(tariff.estimate(None, true).unwrap(), estimate);
+}
+
+#[test]
+fn what_was_learnt_stays_known_where_nothing_else_is_declared() {
+    let price = |per_call| PriceSettings {
+        agents: [("dear".into(), Price { per_call, per_1k_tokens: 0 })].into(),
+        ..PriceSettings::default()
+    };
+    let before = Prices::new(price(1));
+    let (known, dear) = (before.tariff(&"known".into(), None), before.tariff(&"dear".into(), None));
+    let after = before.amended(price(2));
+    assert!(Arc::ptr_eq(&known, &after.tariff(&"known".into(), None)));
+    assert!(!Arc::ptr_eq(&dear, &after.tariff(&"dear".into(), None)));
+}

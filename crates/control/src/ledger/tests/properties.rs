@@ -139,6 +139,7 @@ impl World {
             task: None,
             opened: Timestamp::from_millis(i64::try_from(self.now.0).unwrap()),
             reserved,
+            limits: chancery_protocol::CallLimits::default(),
             settled: None,
         };
         let accounts = self.ledger.accounts_of(&edge, self.now);

@@ -82,6 +82,7 @@ fn edge(hop: &OpenHop, settled: bool) -> Edge {
         task: hop.task().cloned(),
         opened: at,
         reserved: hop.reserved,
+        limits: chancery_protocol::CallLimits::default(),
         settled: settled.then_some(ended),
     }
 }

@@ -1,166 +1,18 @@
 //! The way of a call through all gates: what is refused goes no further, what is let through is settled once.
 
+mod kept;
+mod world;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use chancery_control::ledger::{Cap, Caps, Ledger, LevelLimits, Limits, Price, PriceSettings, Prices, Scope};
-use chancery_control::lineage::{Keyring, Lineage, Open, Rules, Tokens};
-use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
-use chancery_control::routing::{Choice, Peer, PeerSelector, Pool, PoolSettings, Snapshot, Wanted};
-use chancery_control::{Executor, Governed, Hands, Millis, Mode, Pipeline, Plane, PlaneSettings, Stop};
-use chancery_protocol::{
-    Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, Identity, Message,
-    Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId, TaskState, Usage,
-};
-use parking_lot::Mutex;
+use chancery_control::ledger::Cap;
+use chancery_control::policy::Limits as PolicyLimits;
+use chancery_control::routing::{Peer, Pool, PoolSettings};
+use chancery_control::{Executor, Governed, Millis, Pipeline};
+use chancery_protocol::{Amount, TaskId, TaskState, Usage};
 use proptest::prelude::*;
-
-/// A world outside that stands still unless it is told otherwise.
-#[derive(Debug, Default)]
-struct World {
-    now: AtomicU64,
-    stops: Mutex<Vec<Stop>>,
-    records: Mutex<Vec<Edge>>,
-}
-
-impl Hands for World {
-    fn now(&self) -> Millis {
-        Millis(self.now.load(Ordering::Relaxed))
-    }
-
-    fn stop(&self, stop: Stop) {
-        self.stops.lock().push(stop);
-    }
-
-    fn record(&self, edge: Box<Edge>) {
-        self.records.lock().push(*edge);
-    }
-
-    fn wake(&self) {}
-
-    fn task_of_key(&self, _: Principal, _: Arc<str>, key: String) -> BoxFuture<'static, Option<TaskId>> {
-        Box::pin(std::future::ready((key == "known").then(|| TaskId::from("t-known"))))
-    }
-}
-
-/// An agent that answers directly, and keeps what its calls hold if it is told to work on.
-#[derive(Default)]
-struct Worker {
-    calls: Mutex<Vec<CallContext>>,
-    works_on: bool,
-}
-
-impl DynEndpoint for Worker {
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
-        if self.works_on {
-            self.calls.lock().push(call.context);
-            return Box::pin(std::future::ready(Err(Error::new(ErrorCode::Internal))));
-        }
-        self.calls.lock().push(CallContext { hold: None, ..call.context });
-        let answer = SendMessageResponse::Message(Message::agent("done"));
-        Box::pin(std::future::ready(Ok(Reply::Sent(answer))))
-    }
-}
-
-struct Never;
-
-impl DynEndpoint for Never {
-    fn call(&self, _: Call) -> BoxFuture<'_, Result<Reply, Error>> {
-        panic!("a call that was refused has been dispatched");
-    }
-}
-
-#[derive(Debug)]
-struct NeverSelects;
-
-impl PeerSelector for NeverSelects {
-    fn name(&self) -> &str {
-        "never"
-    }
-
-    fn select(&self, _: &[Snapshot], _: &Wanted<'_>, _: Millis) -> Choice {
-        panic!("a spent budget has paid for a choice");
-    }
-}
-
-/// What a plane is made of, as far as these tests want it otherwise.
-#[derive(Clone, Debug, Default)]
-struct Setup {
-    tasks_per_minute: Option<u64>,
-    usd_per_minute: Option<u64>,
-    root_cap: Cap,
-    max_call_depth: Option<u16>,
-    policy: PolicyLimits,
-    price: Option<u64>,
-    observed: &'static [&'static str],
-}
-
-fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
-    let cap = Cap { tasks: setup.tasks_per_minute, micro_usd: setup.usd_per_minute, tokens: None };
-    let caller =
-        LevelLimits { default: Caps { per_minute: cap, ..Caps::default() }, ..LevelLimits::default() };
-    let mut prices = PriceSettings::default();
-    if let Some(per_call) = setup.price {
-        prices.agents.insert("worker".into(), Price { per_call, per_1k_tokens: 0 });
-    }
-    let keys = Keyring::try_new("k", &[7; 32]).expect("it is long enough");
-    let mut rules = Rules::default();
-    rules.max_call_depth = setup.max_call_depth.unwrap_or(rules.max_call_depth);
-    let settings = PlaneSettings {
-        modes: setup.observed.iter().map(|gate| (*gate, Mode::Observe)).collect(),
-        root_cap: setup.root_cap,
-        ..PlaneSettings::default()
-    };
-    Arc::new(Plane::new(
-        None,
-        Ledger::new(Limits { caller, ..Limits::default() }),
-        Prices::new(prices),
-        Lineage { rules, tokens: Tokens::new("here", keys), open: Arc::new(Open::default()) },
-        Policy::new([Rule { limits: setup.policy.clone(), ..Rule::named("default") }]),
-        settings,
-        world.clone(),
-    ))
-}
-
-fn pipeline(plane: &Arc<Plane>, name: &str, agent: Arc<dyn DynEndpoint>) -> Pipeline {
-    let skills = vec!["read".into(), "write".into()];
-    let agent_facts = Governed { name: name.into(), skills, pool: None, is_local: true };
-    Pipeline::new(plane.clone(), Arc::new(agent_facts), Executor::Local(agent))
-}
-
-fn call(caller: &str) -> Call {
-    let message = Message::user("do it");
-    let request = SendMessageRequest { tenant: String::new(), message, configuration: None, metadata: None };
-    let context = CallContext::new(Principal::new("default", caller), "worker".into());
-    Call { request: Request::SendMessage(request), context }
-}
-
-fn run(pipeline: &Pipeline, call: Call) -> Result<Reply, Error> {
-    futures(pipeline.call(call))
-}
-
-/// Nothing here waits for anything but what is ready.
-fn futures<T>(mut future: BoxFuture<'_, T>) -> T {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(done) => done,
-        std::task::Poll::Pending => panic!("it waits"),
-    }
-}
-
-fn reason(outcome: &Result<Reply, Error>) -> Option<String> {
-    outcome.as_ref().err().and_then(|error| error.denied()).map(|denied| denied.reason.to_string())
-}
-
-fn held(plane: &Plane, caller: &str) -> (u64, u64) {
-    let scope = Scope::Caller { realm: "default".into(), id: caller.into() };
-    let account = plane.ledger.account(&scope, plane.hands.now()).expect("it is limited");
-    let standings = account.standings(plane.hands.now());
-    (
-        standings.iter().map(|standing| standing.held).sum(),
-        standings.iter().map(|standing| standing.charged).sum(),
-    )
-}
+use world::*;
 
 #[test]
 fn a_spent_budget_reaches_neither_a_selector_nor_an_agent() {
@@ -321,15 +173,6 @@ fn a_call_whose_time_is_up_is_stopped_and_says_why() {
     assert!(stops[0].why.as_ref().is_some_and(|why| why.starts_with("PolicyTimeout")), "{stops:?}");
 }
 
-/// What a call of an agent looks like, made on behalf of another.
-fn on_behalf_of(agent: &str, hold: &dyn Hold) -> Call {
-    let mut call = call(agent);
-    call.context.lineage = hold.lineage().map(str::to_owned);
-    call.context.identity =
-        Arc::new(Identity { proof: Proof::ApiKey, agent: Some(agent.into()), ..Identity::default() });
-    call
-}
-
 #[test]
 fn cancelling_a_call_cancels_what_it_led_to_and_loops_are_refused() {
     let world = Arc::new(World::default());
@@ -451,7 +294,7 @@ prop_compose! {
         let policy = PolicyLimits { allowed_skills, max_micro_usd, max_concurrency, ..PolicyLimits::default() };
         let root_cap = Cap { micro_usd: root, ..Cap::default() };
         let max_call_depth = Some(max_call_depth);
-        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed }
+        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed, planner_price: None, edges: Vec::new() }
     }
 }
 

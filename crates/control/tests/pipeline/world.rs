@@ -1,0 +1,193 @@
+//! What the tests are made in: a world that stands still, agents, and planes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chancery_control::ledger::{Cap, Caps, Ledger, LevelLimits, Limits, Price, PriceSettings, Prices, Scope};
+use chancery_control::lineage::{Keyring, Lineage, Open, Rules, Tokens};
+use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
+use chancery_control::routing::{Choice, PeerSelector, Snapshot, Wanted};
+use chancery_control::{Executor, Governed, Hands, Millis, Mode, Pipeline, Plane, PlaneSettings, Stop};
+use chancery_protocol::{
+    BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, Identity, Message, Principal,
+    Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId,
+};
+use parking_lot::Mutex;
+
+/// A world outside that stands still unless it is told otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub(crate) now: AtomicU64,
+    pub(crate) stops: Mutex<Vec<Stop>>,
+    pub(crate) records: Mutex<Vec<Edge>>,
+}
+
+impl Hands for World {
+    fn now(&self) -> Millis {
+        Millis(self.now.load(Ordering::Relaxed))
+    }
+
+    fn stop(&self, stop: Stop) {
+        self.stops.lock().push(stop);
+    }
+
+    fn record(&self, edge: Box<Edge>) {
+        self.records.lock().push(*edge);
+    }
+
+    fn wake(&self) {}
+
+    fn task_of_key(&self, _: Principal, _: Arc<str>, key: String) -> BoxFuture<'static, Option<TaskId>> {
+        Box::pin(std::future::ready((key == "known").then(|| TaskId::from("t-known"))))
+    }
+}
+
+/// An agent that answers directly, and keeps what its calls hold if it is told to work on.
+#[derive(Default)]
+pub(crate) struct Worker {
+    pub(crate) calls: Mutex<Vec<CallContext>>,
+    pub(crate) works_on: bool,
+}
+
+impl DynEndpoint for Worker {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        if self.works_on {
+            self.calls.lock().push(*call.context);
+            return Box::pin(std::future::ready(Err(Error::new(ErrorCode::Internal))));
+        }
+        self.calls.lock().push(CallContext { hold: None, ..*call.context });
+        let answer = SendMessageResponse::Message(Message::agent("done"));
+        Box::pin(std::future::ready(Ok(Reply::Sent(answer))))
+    }
+}
+
+pub(crate) struct Never;
+
+impl DynEndpoint for Never {
+    fn call(&self, _: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        panic!("a call that was refused has been dispatched");
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct NeverSelects;
+
+impl PeerSelector for NeverSelects {
+    fn name(&self) -> &str {
+        "never"
+    }
+
+    fn select(&self, _: &[Snapshot], _: &Wanted<'_>, _: Millis) -> Choice {
+        panic!("a spent budget has paid for a choice");
+    }
+}
+
+/// What a plane is made of, as far as these tests want it otherwise.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Setup {
+    pub(crate) tasks_per_minute: Option<u64>,
+    pub(crate) usd_per_minute: Option<u64>,
+    pub(crate) root_cap: Cap,
+    pub(crate) max_call_depth: Option<u16>,
+    pub(crate) policy: PolicyLimits,
+    pub(crate) price: Option<u64>,
+    pub(crate) observed: &'static [&'static str],
+    /// What a call to the planner costs.
+    pub(crate) planner_price: Option<u64>,
+    /// What an earlier process had let through.
+    pub(crate) edges: Vec<Edge>,
+}
+
+pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
+    let cap = Cap { tasks: setup.tasks_per_minute, micro_usd: setup.usd_per_minute, tokens: None };
+    let caller =
+        LevelLimits { default: Caps { per_minute: cap, ..Caps::default() }, ..LevelLimits::default() };
+    let mut prices = PriceSettings::default();
+    if let Some(per_call) = setup.price {
+        prices.agents.insert("worker".into(), Price { per_call, per_1k_tokens: 0 });
+    }
+    if let Some(per_call) = setup.planner_price {
+        prices.agents.insert("planner".into(), Price { per_call, per_1k_tokens: 0 });
+    }
+    let keys = Keyring::try_new("k", &[7; 32]).expect("it is long enough");
+    let mut rules = Rules::default();
+    rules.max_call_depth = setup.max_call_depth.unwrap_or(rules.max_call_depth);
+    let settings = PlaneSettings {
+        modes: setup.observed.iter().map(|gate| (*gate, Mode::Observe)).collect(),
+        root_cap: setup.root_cap,
+        ..PlaneSettings::default()
+    };
+    let is_agent = |_: &str, caller: &str| (caller == "planner").then(|| caller.into());
+    let (open, _) = Open::rebuild(1_000, &setup.edges, is_agent);
+    Arc::new(Plane::new(
+        None,
+        Ledger::new(Limits { caller, ..Limits::default() }),
+        Prices::new(prices),
+        Lineage { rules, tokens: Tokens::new("here", keys), open: Arc::new(open) },
+        Policy::new([Rule { limits: setup.policy.clone(), ..Rule::named("default") }]),
+        settings,
+        world.clone(),
+    ))
+}
+
+pub(crate) fn pipeline(plane: &Arc<Plane>, name: &str, agent: Arc<dyn DynEndpoint>) -> Pipeline {
+    let skills = vec!["read".into(), "write".into()];
+    let agent_facts = Governed { name: name.into(), skills, pool: None, is_local: true };
+    Pipeline::new(plane.clone(), Arc::new(agent_facts), Executor::Local(agent))
+}
+
+pub(crate) fn call(caller: &str) -> Call {
+    let message = Message::user("do it");
+    let request = SendMessageRequest { tenant: String::new(), message, configuration: None, metadata: None };
+    let context = CallContext::new(Principal::new("default", caller), "worker".into());
+    Call { request: Request::SendMessage(request.into()), context }
+}
+
+pub(crate) fn run(pipeline: &Pipeline, call: Call) -> Result<Reply, Error> {
+    futures(pipeline.call(call))
+}
+
+/// Nothing here waits for anything but what is ready.
+pub(crate) fn futures<T>(mut future: BoxFuture<'_, T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
+}
+
+pub(crate) fn reason(outcome: &Result<Reply, Error>) -> Option<String> {
+    outcome.as_ref().err().and_then(|error| error.denied()).map(|denied| denied.reason.to_string())
+}
+
+pub(crate) fn held(plane: &Plane, caller: &str) -> (u64, u64) {
+    let scope = Scope::Caller { realm: "default".into(), id: caller.into() };
+    let account = plane.ledger.account(&scope, plane.hands.now()).expect("it is limited");
+    let standings = account.standings(plane.hands.now());
+    (
+        standings.iter().map(|standing| standing.held).sum(),
+        standings.iter().map(|standing| standing.charged).sum(),
+    )
+}
+/// What a call of an agent looks like, made on behalf of another.
+pub(crate) fn on_behalf_of(agent: &str, hold: &dyn Hold) -> Call {
+    let mut call = call(agent);
+    call.context.lineage = hold.lineage().map(str::to_owned);
+    call.context.identity =
+        Arc::new(Identity { proof: Proof::ApiKey, agent: Some(agent.into()), ..Identity::default() });
+    call
+}
+
+/// Lets a call through to an agent that works on, and gives what it holds.
+pub(crate) fn begun(pipeline: &Pipeline, worker: &Worker, call: Call, task: &str) -> Arc<dyn Hold> {
+    let _ = run(pipeline, call);
+    let hold =
+        worker.calls.lock().last().and_then(|context| context.hold.clone()).expect("it was let through");
+    hold.begin(&TaskId::from(task));
+    hold.began();
+    hold
+}
+
+pub(crate) fn working() -> Arc<Worker> {
+    Arc::new(Worker { works_on: true, ..Worker::default() })
+}
