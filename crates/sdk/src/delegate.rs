@@ -33,20 +33,18 @@ impl Turn {
             agent: Some(self.facts.agent.clone()),
             ..Identity::default()
         };
-        let context = CallContext {
-            identity: Arc::new(own_agent),
-            deadline: Some(self.deadline()),
-            lineage: self.lineage().map(str::to_owned),
-            traceparent: self.facts.traceparent.clone(),
-            ..CallContext::new(self.principal().clone(), "".into())
-        };
+        let mut context = CallContext::new(self.principal().clone(), "".into());
+        context.identity = Arc::new(own_agent);
+        context.deadline = Some(self.deadline());
+        context.lineage = self.lineage().map(str::to_owned);
+        context.traceparent = self.facts.traceparent.clone();
         let configuration = SendMessageConfiguration { return_immediately: true, ..Default::default() };
-        let request = SendMessageRequest {
+        let request = Box::new(SendMessageRequest {
             tenant: String::new(),
             message,
             configuration: Some(configuration),
             metadata: None,
-        };
+        });
         let mut delegated = Delegated::new(agent.clone(), context);
         let id = match delegated.send(request).await? {
             SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
@@ -62,7 +60,7 @@ impl Turn {
 /// A task of another agent that is canceled if nobody waits for it any more.
 struct Delegated<E: Endpoint + Clone> {
     agent: E,
-    context: CallContext,
+    context: Box<CallContext>,
     /// A message that has gone out and is not answered yet.
     sending: Option<Sending>,
     /// None when it needs no canceling.
@@ -72,13 +70,16 @@ struct Delegated<E: Endpoint + Clone> {
 type Sending = BoxFuture<'static, Result<SendMessageResponse<TaskView>, Error>>;
 
 impl<E: Endpoint + Clone> Delegated<E> {
-    fn new(agent: E, context: CallContext) -> Self {
+    fn new(agent: E, context: Box<CallContext>) -> Self {
         Self { agent, context, sending: None, id: None }
     }
 
     /// Sends the message. Whoever stops waiting for the answer leaves it to [`Drop`] to wait: only the answer says
     /// which task there is to cancel.
-    async fn send(&mut self, request: SendMessageRequest) -> Result<SendMessageResponse<TaskView>, Error> {
+    async fn send(
+        &mut self,
+        request: Box<SendMessageRequest>,
+    ) -> Result<SendMessageResponse<TaskView>, Error> {
         let (agent, call) = (self.agent.clone(), Call { request, context: self.context.clone() });
         let sending = self.sending.insert(Box::pin(async move { agent.send_message(call).await }));
         let sent = sending.await;

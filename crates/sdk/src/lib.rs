@@ -92,8 +92,10 @@ pub use turn::{ArtifactWriter, Turn, TurnOver};
 /// The extension by which a card says that `Idempotency-Key` is honoured.
 pub const IDEMPOTENCY_EXTENSION: &str = "urn:chancery:ext:idempotency:v1";
 
-/// The extension by which a card says where it comes from. So far only one says so that stands in for another: that of
-/// a relay whose agent has not been reached, with the parameters `{"kind":"relay","cardError":"unreachable"}`.
+/// The extension by which a card says where it comes from. Its parameters: the `kind` of the agent and its `trust_tier`; of
+/// an agent elsewhere also `upstream`, where it is; `upstream_digest`, the SHA-256 of the card that it showed;
+/// `upstream_key`, the key that this was signed with, if that was verified; and `upstream_card_fetch_error`, why its card
+/// could not be had when it was last asked for.
 pub const PROVENANCE_EXTENSION: &str = "urn:chancery:ext:provenance:v1";
 
 #[cfg(all(doctest, feature = "server"))]

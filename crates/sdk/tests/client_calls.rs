@@ -33,7 +33,7 @@ fn at_once(text: &str) -> SendMessageRequest {
     request
 }
 
-fn context() -> CallContext {
+fn context() -> Box<CallContext> {
     CallContext::new(Principal::anonymous(), "".into())
 }
 
@@ -124,7 +124,7 @@ async fn a_remote_agent_is_an_endpoint_like_any_other() {
     let site = serve(echo().extended_card(more)).await;
     for binding in BINDINGS {
         let client = connect(&site, binding).await;
-        let request = SendMessageRequest::from("hello");
+        let request = Box::new(SendMessageRequest::from("hello"));
         let sent = client.send_message(Call { request, context: context() }).await.expect("an answer");
         let SendMessageResponse::Task(view) = sent else { panic!("no task") };
         assert_eq!(view.task.state(), TaskState::Completed);
@@ -249,7 +249,7 @@ async fn what_a_call_says_of_itself_goes_along() {
     context.extensions = vec!["urn:b".to_owned()];
     context.idempotency_key = Some("k".to_owned());
     context.traceparent = Some("00-1-2-01".to_owned());
-    let request = SendMessageRequest::from("x");
+    let request = Box::new(SendMessageRequest::from("x"));
     client.send_message(Call { request, context }).await.expect("an answer");
     client.send("y").await.expect("an answer");
     let calls = peer.calls();
@@ -272,7 +272,7 @@ async fn a_send_waits_until_its_deadline_and_a_read_does_not() {
     let mut context = context();
     context.deadline = Some(Instant::now() + Duration::from_millis(2500));
     let started = Instant::now();
-    let request = SendMessageRequest::from("x");
+    let request = Box::new(SendMessageRequest::from("x"));
     let late = client.send_message(Call { request, context: context.clone() }).await.unwrap_err();
     assert_eq!(late.code(), ErrorCode::Unavailable);
     assert!(started.elapsed() >= Duration::from_millis(2000));

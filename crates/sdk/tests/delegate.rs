@@ -148,7 +148,7 @@ struct Slow {
 impl Endpoint for Slow {
     async fn send_message(
         &self,
-        call: Call<SendMessageRequest>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<SendMessageResponse<TaskView>, Error> {
         let sent = self.agent.send_message(call).await;
         self.arrived.add();

@@ -8,9 +8,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Amount, BoxFuture, Call, Caller, CostSource, Denied, DeniedKind, DynEndpoint, Edge, Error, ErrorCode,
-    Hold, HopId, LINEAGE_HEADER, Operation, Principal, Reply, Request, Settled, Settling, Statement, TaskId,
-    TaskState, Timestamp,
+    Admitted, Amount, BoxFuture, Call, Caller, CostSource, Denied, DeniedKind, DynEndpoint, Edge, Error,
+    ErrorCode, Hold, HopId, LINEAGE_HEADER, Operation, Principal, Reply, Request, SendMessageRequest,
+    Settled, Settling, Statement, TaskId, TaskState, Timestamp,
 };
 use chancery_sdk::testing::Spawn;
 use chancery_sdk::{
@@ -29,6 +29,8 @@ struct Log {
     heard: Mutex<Vec<String>>,
     requests: Mutex<u64>,
     limit: Option<u64>,
+    /// Whether nothing is let through that goes on by itself.
+    is_shut: bool,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,18 @@ impl Guard for Gatekeeper {
 
     fn restored(&self, _agent: &str) -> Vec<Restored> {
         Vec::new()
+    }
+
+    fn readmit(&self, _agent: &str, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {
+        self.0.note("readmit");
+        let (log, mut context) = (self.0.clone(), call.context);
+        Some(Box::pin(async move {
+            if log.is_shut {
+                return Err(Denied::new("budget", DeniedKind::Exhausted, "BUDGET_EXCEEDED").into());
+            }
+            context.hold = Some(Arc::new(Pass { hop: HopId::generate(), log }));
+            Ok(context)
+        }))
     }
 
     fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied> {
@@ -111,6 +125,7 @@ impl Pass {
             task: Some(task.clone()),
             opened: Timestamp::now(),
             reserved: Amount::ONE_TASK,
+            limits: chancery_protocol::CallLimits::default(),
             settled,
         })
     }
@@ -160,7 +175,7 @@ impl Hold for Pass {
         let settled = Settled { at: Timestamp::now(), charged, source, state: Some(state) };
         let statement =
             Statement { usage, cost_source: source, remaining_micro_usd: Some(42), ..Default::default() };
-        Settling { edge: self.edge(task, Some(settled)), settled, statement }
+        Settling { edge: self.edge(task, Some(settled)), settled, statement, whereabouts: None }
     }
 
     fn settled(&self, settled: &Settled) {
@@ -185,6 +200,14 @@ fn worker() -> AgentSpec {
         turn.usage(Usage { input_tokens: 1, output_tokens: 2, cost_micro_usd: 100 });
         match &*turn.text() {
             "ask" => Ok(turn.ask("what?")),
+            "auth" if turn.state::<bool>()?.is_none() => {
+                turn.set_state(&true)?;
+                Ok(turn.ask_for_auth("log in over there"))
+            }
+            "metadata" => {
+                let said = turn.message().metadata.as_ref().map(|said| said.as_str().to_owned());
+                Ok(Outcome::text(said.unwrap_or_default()))
+            }
             "wait" => {
                 turn.working("on it").await?;
                 std::future::pending().await
@@ -337,7 +360,11 @@ async fn what_is_let_through_to_an_agent_elsewhere_is_settled_alike_and_its_desc
         let asked = client.say("ask").await;
         assert_eq!(gate.heard(), ["begin", "began", "settled TASK_STATE_INPUT_REQUIRED 100", "dropped"]);
         client.send(follow_up(&id(&asked), "go")).await.task();
-        assert_eq!(gate.heard(), ["resume 100", "settled TASK_STATE_COMPLETED 200", "dropped"]);
+        // It is on record before it is sent, so that it can be stopped.
+        assert_eq!(
+            gate.heard(),
+            ["resume 100", "begin", "began", "settled TASK_STATE_COMPLETED 200", "dropped"]
+        );
 
         let started = id(&client.start("wait").await);
         client.wait_for(&started, WORKING).await;
@@ -372,6 +399,91 @@ async fn the_descent_of_a_call_goes_along_in_a_header() {
     assert!(!heard.is_empty() && heard.iter().all(|token| token == "token-of-this-call"), "{heard:?}");
     // The agent has it to pass on, although nothing stands in front of it where it is.
     assert_eq!(text(&told["artifacts"][0]), "token-of-this-call");
+}
+
+#[tokio::test]
+async fn the_descent_of_a_call_goes_along_in_the_metadata_where_the_card_says_that_it_is_read() {
+    for reads in [true, false] {
+        let upstream = match reads {
+            true => serve_with(|server| server.agent(worker()).guard(Arc::new(Gatekeeper::default()))).await,
+            false => serve_with(|server| server.agent(worker())).await,
+        };
+        let client = Sdk::connect(format!("http://{}", upstream.address)).await.unwrap();
+        let relay = Relay::new(client, "worker").await.unwrap();
+        let guard = Arc::new(Gatekeeper::default());
+        let site = serve_with(|server| server.relay_at("", relay).guard(guard)).await;
+        let heard = text(&site.jsonrpc().say("metadata").await["artifacts"][0]).to_owned();
+        assert_eq!(
+            heard.contains(r#""urn:chancery:ext:lineage:v1":{"token":"token-of-this-call"}"#),
+            reads,
+            "{heard}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_goes_on_after_an_authorization_is_let_through_anew() {
+    let upstream = serve_with(|server| server.agent(worker())).await;
+    let relay = || async {
+        let client = Sdk::connect(format!("http://{}", upstream.address)).await.unwrap();
+        Relay::new(client, "worker").await.unwrap()
+    };
+    for (elsewhere, is_shut) in [(false, false), (true, false), (true, true)] {
+        let gate = Gatekeeper(Arc::new(Log { is_shut, ..Log::default() }));
+        let guard = Arc::new(gate.clone());
+        let site = match elsewhere {
+            true => {
+                let relay = relay().await;
+                serve_with(|server| server.relay_at("", relay).guard(guard)).await
+            }
+            false => serve_with(|server| server.agent(worker()).guard(guard)).await,
+        };
+        let client = site.jsonrpc();
+        let parked = client.say("auth").await;
+        assert_eq!(state(&parked), "TASK_STATE_AUTH_REQUIRED");
+        until("it is let go", || async { gate.0.heard.lock().last().is_some_and(|last| last == "dropped") })
+            .await;
+        assert!(gate.heard().contains(&"settled TASK_STATE_AUTH_REQUIRED 100".to_owned()));
+        let (owner, task) = (Principal::anonymous(), TaskId::from(id(&parked).as_str()));
+        let runs_at = if elsewhere { &upstream } else { &site };
+        runs_at.service.as_ref().unwrap().runtime("worker").unwrap().resume(&owner, &task).await.unwrap();
+        client.wait_for(&id(&parked), if is_shut { FAILED } else { COMPLETED }).await;
+        until("it is heard of", || async { gate.0.heard.lock().len() >= if is_shut { 1 } else { 6 } }).await;
+        let heard: Vec<_> = gate.heard().into_iter().filter(|heard| !heard.starts_with("spend")).collect();
+        match is_shut {
+            true => assert_eq!(heard, ["readmit"]),
+            false => assert_eq!(
+                heard,
+                ["readmit", "resume 100", "begin", "began", "settled TASK_STATE_COMPLETED 200", "dropped"]
+            ),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_to_a_task_elsewhere_is_stopped_while_it_runs() {
+    let upstream = Spawn::new(worker()).spawn().await.unwrap();
+    let client = Sdk::connect(upstream.url()).await.unwrap();
+    let relay = Relay::new(client, "worker").await.unwrap();
+    let gate = Gatekeeper::default();
+    let site = serve_with(|server| server.relay_at("", relay).guard(Arc::new(gate.clone()))).await;
+    for wire in WIRES {
+        let client = site.client(wire);
+        let asked = id(&client.say("ask").await);
+        gate.heard();
+        let stop = async {
+            until("it is on record", || async { gate.0.heard.lock().iter().any(|heard| heard == "began") })
+                .await;
+            let task = asked.as_str().into();
+            assert!(site.stop_task("worker", &Principal::anonymous(), &task, "enough").await.unwrap());
+        };
+        let (sent, ()) = tokio::join!(client.send(follow_up(&asked, "wait")), stop);
+        drop(sent);
+        assert_eq!(state(&client.get(&asked).await), FAILED);
+        until("it is let go", || async { gate.0.heard.lock().last().is_some_and(|last| last == "dropped") })
+            .await;
+        assert!(gate.heard().iter().any(|heard| heard.starts_with("settled TASK_STATE_FAILED")));
+    }
 }
 
 #[tokio::test]

@@ -25,9 +25,9 @@ fn counted(permits: usize) -> (Runtime, Counter, Arc<Semaphore>) {
     (runtime(spec), runs, permits)
 }
 
-fn named(id: &str, text: &str, key: Option<&str>) -> Call<SendMessageRequest> {
+fn named(id: &str, text: &str, key: Option<&str>) -> Call<Box<SendMessageRequest>> {
     let message = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}});
-    let mut call: Call<SendMessageRequest> = call("alice", &message);
+    let mut call: Call<Box<SendMessageRequest>> = call("alice", &message);
     call.context.new_task = Some(id.into());
     call.context.idempotency_key = key.map(str::to_owned);
     call

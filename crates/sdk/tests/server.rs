@@ -258,3 +258,37 @@ async fn run(server: ServerBuilder) -> std::net::SocketAddr {
     tokio::spawn(server.run_until(std::future::pending()));
     address
 }
+
+/// Counts how often it is asked to sign.
+#[derive(Default)]
+struct Signer(Counter);
+
+impl chancery_sdk::CardSigner for Signer {
+    fn sign(&self, card: &mut chancery_sdk::protocol::AgentCard) -> Result<(), chancery_sdk::Error> {
+        card.documentation_url = Some(format!("https://signed.example/{}", self.0.add()));
+        Ok(())
+    }
+
+    fn published(&self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn a_card_is_signed_when_it_is_first_shown_and_when_the_keys_have_changed() {
+    let signer = std::sync::Arc::new(Signer::default());
+    let site =
+        serve_with(|server| server.agent(echo()).fleet_agent(named("other")).sign_cards(signer.clone()))
+            .await;
+    assert_eq!(signer.0.get(), 0, "nobody has asked for a card");
+    let shown = async || {
+        let answer = site.rest().fetch(Method::GET, WELL_KNOWN_CARD, String::new()).await;
+        answer.json()["documentationUrl"].clone()
+    };
+    for _ in 0..3 {
+        assert_eq!(shown().await, "https://signed.example/1");
+    }
+    site.service.as_ref().expect("a service").sign_cards_again();
+    assert_eq!(signer.0.get(), 1, "nobody has asked for it since");
+    assert_eq!(shown().await, "https://signed.example/2");
+}

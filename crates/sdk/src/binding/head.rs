@@ -29,7 +29,7 @@ pub(crate) fn context(
     agent: &Arc<str>,
     versions: &Versions,
     looks: Option<Version>,
-) -> Result<CallContext, Error> {
+) -> Result<Box<CallContext>, Error> {
     let mut context = CallContext::new(caller.principal, agent.clone());
     context.identity = caller.identity;
     context.source = Visit::of(head).and_then(Visit::source);

@@ -11,6 +11,7 @@ use super::Client;
 use super::credentials::{Credentials, InvalidCredentials};
 use super::error::ClientError;
 use super::intercept::Interceptor;
+use super::origin::Origin;
 use super::settings::Settings;
 use crate::dialect::v0_3::Form;
 use crate::egress::Egress;
@@ -199,6 +200,23 @@ impl ClientBuilder {
     /// connections; what is refused here is not refused where the user said to connect to.
     pub fn egress(mut self, egress: Egress) -> Self {
         self.settings.egress = egress;
+        self
+    }
+
+    /// Uses no interface that is elsewhere than [`connect`](Self::connect) says: for an agent that is not trusted to say where
+    /// else to go.
+    pub fn only_where_named(mut self) -> Self {
+        self.settings.only_named = true;
+        self
+    }
+
+    /// Says where the URL was found that [`connect`](Self::connect) is given, if nobody whom you trust has chosen it: unless it
+    /// leads to that same place, it is dialled by the rules of [`egress`](Self::egress), as everything is that cards name.
+    pub fn found_at(mut self, url: &str) -> Self {
+        match url.parse().map_err(|_| "it cannot be read").and_then(|uri| Origin::of(&uri)) {
+            Ok(origin) => self.settings.found_at = Some(origin),
+            Err(why) => self.problems.push(format!("`{}` is no URL: {why}", url.escape_debug())),
+        }
         self
     }
 

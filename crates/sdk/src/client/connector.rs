@@ -20,6 +20,7 @@ pub(crate) struct Connector {
 impl Connector {
     pub(crate) fn new(settings: &Settings, named: Origin) -> Self {
         let egress = settings.egress.clone().connect_timeout(settings.connect_timeout);
+        let named = settings.found_at.clone().unwrap_or(named);
         Self { named, free: egress.freed().connector(), guarded: egress.connector() }
     }
 }

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use chancery_protocol::{AgentCard, Version};
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::error::ClientError;
@@ -20,8 +22,12 @@ use crate::dialect::card;
 
 /// Where the card of an agent is found, below the agent's URL; before version 0.3 it was at the second of these.
 const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
+/// What is said of an agent that does not answer.
+pub(crate) const UNREACHABLE: &str = "unreachable";
 /// For this long, calls go where the card last said without asking again, however short the card's own life is.
 const CALLS_WITHOUT_ASKING: Duration = Duration::from_secs(60);
+/// A card is small, and whoever calls waits for it first.
+const CARD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The card of one agent.
 #[derive(Debug)]
@@ -32,6 +38,20 @@ pub(crate) struct Discovery {
     known: Mutex<Option<Known>>,
     /// One question at a time; whoever waited looks again.
     asking: tokio::sync::Mutex<()>,
+    seen: watch::Sender<CardSeen>,
+}
+
+/// What has been seen of an agent's card.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct CardSeen {
+    /// The last one that was good.
+    pub(crate) card: Option<Arc<AgentCard>>,
+    /// The name of the key that it is signed with, if that was looked at.
+    pub(crate) key: Option<String>,
+    /// The SHA-256 of its text as it came, in hexadecimal.
+    pub(crate) digest: Option<String>,
+    /// Why it could not be had when it was last asked for, for anybody to read.
+    pub(crate) error: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,7 +88,8 @@ impl Discovery {
             WELL_KNOWN.into_iter().map(below).collect::<Result<_, _>>()?
         };
         let origin = Arc::new(named.clone());
-        let discovery = Self { places, origin, known: Mutex::new(None), asking: tokio::sync::Mutex::new(()) };
+        let (known, asking) = (Mutex::new(None), tokio::sync::Mutex::new(()));
+        let discovery = Self { places, origin, known, asking, seen: watch::Sender::default() };
         Ok((discovery, named))
     }
 
@@ -95,9 +116,38 @@ impl Discovery {
         Ok(self.obtain(transport, settings, Wanted::Fresh).await?.card.clone())
     }
 
-    /// The name of the key that the card is signed with, if that was looked at.
-    pub(crate) fn signed_by(&self) -> Option<String> {
-        self.known.lock().as_ref()?.peer.signed_by.clone()
+    /// What has been seen of the card, now and from now on.
+    pub(crate) fn seen(&self) -> watch::Receiver<CardSeen> {
+        self.seen.subscribe()
+    }
+
+    /// Where the agent is, as the user said it, or where its card is.
+    pub(crate) fn url(&self) -> String {
+        let place = self.places.first().map(ToString::to_string).unwrap_or_default();
+        let place = place.split(['?', '#']).next().unwrap_or_default();
+        place.strip_suffix(WELL_KNOWN[0]).unwrap_or(place).to_owned()
+    }
+
+    /// The status of the answer to a request for a path of the host that the user named.
+    pub(crate) async fn probe(&self, transport: &Transport, path: &str) -> Result<StatusCode, ClientError> {
+        let uri = format!("{}{path}", self.origin);
+        let uri = uri.parse().map_err(|_| ClientError::Configuration(format!("`{path}` is no path")))?;
+        let (response, _place) = transport.exchange(&self.get(uri, Version::V1_0), &Terms::default()).await?;
+        Ok(response.status())
+    }
+
+    fn get(&self, uri: Uri, version: Version) -> Outgoing {
+        Outgoing {
+            operation: None,
+            version,
+            method: Method::GET,
+            uri,
+            origin: self.origin.clone(),
+            accept: HeaderValue::from_static("application/json"),
+            content_type: None,
+            body: Bytes::new(),
+            is_grpc: false,
+        }
     }
 
     /// The card, asked for again whatever is known.
@@ -126,17 +176,36 @@ impl Discovery {
         match self.ask(transport, settings, known.as_ref(), wanted).await {
             Ok(found) => {
                 let peer = found.peer.clone();
+                self.note(|_| CardSeen {
+                    card: Some(peer.card.clone()),
+                    key: peer.signed_by.clone(),
+                    digest: Some(peer.digest.clone()),
+                    error: None,
+                });
                 *self.known.lock() = Some(found);
                 Ok(peer)
             }
-            Err(error) => match known {
-                Some(known) if settings.stale_card_on_error && known.may_be_stale(&error, wanted) => {
-                    tracing::warn!(%error, "using a card that could not be confirmed");
-                    Ok(known.peer)
+            Err(error) => {
+                self.note(|seen| CardSeen { error: Some(unseen(&error)), ..seen.clone() });
+                match known {
+                    Some(known) if settings.stale_card_on_error && known.may_be_stale(&error, wanted) => {
+                        tracing::warn!(%error, "using a card that could not be confirmed");
+                        Ok(known.peer)
+                    }
+                    _ => Err(error),
                 }
-                _ => Err(error),
-            },
+            }
         }
+    }
+
+    /// Tells those who watch what has been seen, if it is anything new.
+    fn note(&self, now: impl FnOnce(&CardSeen) -> CardSeen) {
+        self.seen.send_if_modified(|seen| {
+            let now = now(seen);
+            let is_new = now != *seen;
+            *seen = now;
+            is_new
+        });
     }
 
     fn usable(&self, wanted: Wanted) -> Option<Arc<Peer>> {
@@ -162,7 +231,7 @@ impl Discovery {
         let known = known.filter(|known| known.fresh.may_store);
         let mut failed = 0;
         loop {
-            let limit = settings.request_timeout;
+            let limit = settings.request_timeout.min(CARD_TIMEOUT);
             let attempt = timeout(limit, self.ask_once(transport, settings, known, wanted)).await;
             let error = match attempt {
                 Ok(Ok(found)) => return Ok(found),
@@ -214,18 +283,9 @@ impl Discovery {
             // Caches on the way have to ask too.
             terms.conditions.push((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")));
         }
-        let outgoing = Outgoing {
-            operation: None,
-            // Servers of several versions show each its own card.
-            version: settings.version.unwrap_or(Version::V1_0),
-            method: Method::GET,
-            uri: self.places[place].clone(),
-            origin: self.origin.clone(),
-            accept: HeaderValue::from_static("application/json"),
-            content_type: None,
-            body: Bytes::new(),
-            is_grpc: false,
-        };
+        // Servers of several versions show each its own card.
+        let version = settings.version.unwrap_or(Version::V1_0);
+        let outgoing = self.get(self.places[place].clone(), version);
         let at = Instant::now();
         let (response, _place) = transport.exchange(&outgoing, &terms).await?;
         let asked = Asked { at, answered: Instant::now(), wall_clock: SystemTime::now() };
@@ -239,8 +299,9 @@ impl Discovery {
                 };
                 let card = card::read(&body).map_err(|error| unreadable(&error))?;
                 let fresh = Arc::new(Freshness::of(&head.headers, asked));
-                let peer = Peer::new(card, settings, self.origin.is_https)?;
-                let peer = Arc::new(Peer { signed_by, ..peer });
+                let peer = Peer::new(card, settings, &self.origin)?;
+                let digest = Sha256::digest(&body).iter().map(|byte| format!("{byte:02x}")).collect();
+                let peer = Arc::new(Peer { signed_by, digest, ..peer });
                 Ok(Known { peer, place, fresh, checked: asked.answered })
             }
             (StatusCode::NOT_MODIFIED, Some(known)) => {
@@ -256,6 +317,19 @@ impl Known {
     /// A card that cannot be confirmed because nobody answers may do for a while, if it does not say otherwise.
     fn may_be_stale(&self, error: &ClientError, wanted: Wanted) -> bool {
         wanted != Wanted::Anew && error.is_retryable() && self.fresh.may_store && !self.fresh.must_revalidate
+    }
+}
+
+/// Why a card cannot be had, for anybody to read: what the agent is to be blamed for, and nothing of where it is.
+fn unseen(error: &ClientError) -> String {
+    match error {
+        ClientError::Untrusted(why) => format!("untrusted: {why}"),
+        ClientError::Status { status, .. } => format!("it was answered with HTTP status {}", status.as_u16()),
+        ClientError::BadAnswer(_) | ClientError::Peer(_) => "the answer is no card of A2A".to_owned(),
+        ClientError::TooLarge { limit, .. } => format!("the card is larger than {limit} bytes"),
+        ClientError::NoInterface { .. } => "the card names no interface that can be used".to_owned(),
+        ClientError::Refused { .. } => "it may not be connected to".to_owned(),
+        _ => UNREACHABLE.to_owned(),
     }
 }
 

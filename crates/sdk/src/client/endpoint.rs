@@ -15,7 +15,7 @@ use super::{Client, Options};
 impl Endpoint for Client {
     async fn send_message(
         &self,
-        call: Call<SendMessageRequest>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<SendMessageResponse<TaskView>, Error> {
         let sent = self.ask(Request::SendMessage(call.request), Options::of(call.context)).await?;
         Ok(match sent {
@@ -24,7 +24,10 @@ impl Endpoint for Client {
         })
     }
 
-    async fn send_streaming_message(&self, call: Call<SendMessageRequest>) -> Result<EventStream, Error> {
+    async fn send_streaming_message(
+        &self,
+        call: Call<Box<SendMessageRequest>>,
+    ) -> Result<EventStream, Error> {
         let request = Request::SendStreamingMessage(call.request);
         let events = self.watch(request, Options::of(call.context)).await?;
         Ok(Box::pin(events.map_err(Error::from)))

@@ -25,8 +25,8 @@ pub enum ClientError {
         /// Why not.
         source: Source,
     },
-    /// An address that a card names may not be connected to: nothing was sent.
-    #[error("not connecting to {origin}, which the agent's card names: {why}")]
+    /// An address that somebody else names, such as a card, may not be connected to: nothing was sent.
+    #[error("not connecting to {origin}, which others than you have named: {why}")]
     Refused {
         /// Where to.
         origin: String,

@@ -32,6 +32,7 @@ pub(crate) mod grpc;
 mod intercept;
 mod jsonrpc;
 mod limit;
+mod names;
 mod origin;
 mod overlap;
 mod peer;
@@ -66,9 +67,12 @@ use transport::Transport;
 
 pub use builder::ClientBuilder;
 pub use credentials::{Credentials, InvalidCredentials};
+#[cfg(feature = "server")]
+pub(crate) use discovery::{CardSeen, UNREACHABLE};
 pub use error::ClientError;
 pub(crate) use feed::Feed;
 pub use intercept::Interceptor;
+pub(crate) use names::Names;
 pub(crate) use peer::Interface;
 pub(crate) use replied::{HeardEvent, Replied};
 pub use stream::Events;
@@ -122,12 +126,12 @@ impl Client {
         &self,
         what: impl Into<SendMessageRequest>,
     ) -> Result<SendMessageResponse, ClientError> {
-        self.ask(Request::SendMessage(what.into()), Options::default()).await
+        self.ask(Request::SendMessage(Box::new(what.into())), Options::default()).await
     }
 
     /// Says something and watches the answer being made.
     pub async fn stream(&self, what: impl Into<SendMessageRequest>) -> Result<Events, ClientError> {
-        self.watch(Request::SendStreamingMessage(what.into()), Options::default()).await
+        self.watch(Request::SendStreamingMessage(Box::new(what.into())), Options::default()).await
     }
 
     /// Watches a task.
@@ -179,7 +183,30 @@ impl Client {
     /// The name of the key that the agent's card is signed with, as [`ClientBuilder::check_card`] has it; none if it has no
     /// signature or nobody has looked.
     pub fn card_key(&self) -> Option<String> {
-        self.0.discovery.signed_by()
+        self.0.discovery.seen().borrow().key.clone()
+    }
+
+    /// Asks for a path of the host that [`connect`](Self::connect) named, as those do who want to know whether a service is
+    /// well. Gives the status of the answer. How long that may take is the caller's to say.
+    pub async fn probe(&self, path: &str) -> Result<http::StatusCode, ClientError> {
+        self.0.discovery.probe(&self.0.transport, path).await
+    }
+
+    /// Where the agent is, as [`connect`](Self::connect) was told.
+    pub fn url(&self) -> String {
+        self.0.discovery.url()
+    }
+
+    /// What has been seen of the card, now and from now on.
+    #[cfg(feature = "server")]
+    pub(crate) fn card_seen(&self) -> tokio::sync::watch::Receiver<CardSeen> {
+        self.0.discovery.seen()
+    }
+
+    /// Whether both are clones of one.
+    #[cfg(feature = "server")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     fn settings(&self) -> &Settings {

@@ -31,6 +31,8 @@ pub(crate) struct Peer {
     pub(crate) card: Arc<AgentCard>,
     /// The name of the key that it is signed with, if that was looked at.
     pub(crate) signed_by: Option<String>,
+    /// The SHA-256 of its text as it came, in hexadecimal.
+    pub(crate) digest: String,
     /// The best one first; never empty.
     pub(crate) interfaces: Vec<Interface>,
     /// Whether a send with a key may be repeated.
@@ -43,11 +45,11 @@ pub(crate) struct Peer {
 impl Peer {
     /// Takes what can be used, in the user's order, then in the card's. A card that came over TLS leads to TLS where it does
     /// not say.
-    pub(crate) fn new(card: AgentCard, settings: &Settings, over_tls: bool) -> Result<Self, ClientError> {
+    pub(crate) fn new(card: AgentCard, settings: &Settings, named: &Origin) -> Result<Self, ClientError> {
         let mut usable = Vec::new();
         let mut offered = Vec::new();
         for interface in &card.supported_interfaces {
-            match usable_interface(interface, settings, over_tls) {
+            match usable_interface(interface, settings, named) {
                 Ok(found) => usable.push((rank(&interface.protocol_binding, &settings.preferred), found)),
                 Err(why) => offered.push(describe(interface, why)),
             }
@@ -60,7 +62,8 @@ impl Peer {
             card.capabilities.extensions.iter().any(|known| known.uri == IDEMPOTENCY_EXTENSION);
         let interfaces = usable.into_iter().map(|(_, interface)| interface).collect();
         let understood = AtomicUsize::new(0);
-        Ok(Self { card: Arc::new(card), signed_by: None, interfaces, honours_keys, understood })
+        let (card, signed_by, digest) = (Arc::new(card), None, String::new());
+        Ok(Self { card, signed_by, digest, interfaces, honours_keys, understood })
     }
 }
 
@@ -71,18 +74,21 @@ fn rank(binding: &ProtocolBinding, preferred: &[ProtocolBinding]) -> usize {
 fn usable_interface(
     interface: &AgentInterface,
     settings: &Settings,
-    over_tls: bool,
+    named: &Origin,
 ) -> Result<Interface, &'static str> {
     let wire = Wire::of(&interface.protocol_binding, &interface.protocol_version, settings)?;
     if settings.only_preferred && !settings.preferred.contains(&interface.protocol_binding) {
         return Err("not a binding that was asked for");
     }
     let url = match wire.is_grpc() {
-        true => Cow::Owned(super::grpc::url(&interface.url, over_tls)),
+        true => Cow::Owned(super::grpc::url(&interface.url, named.is_https)),
         false => Cow::Borrowed(interface.url.as_str()),
     };
     let uri: Uri = url.parse().map_err(|_| "its URL cannot be read")?;
     let origin = Arc::new(Origin::of(&uri)?);
+    if settings.only_named && !named.is_same(&origin) {
+        return Err("it is elsewhere than the card");
+    }
     let mut base = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
     if !interface.tenant.is_empty() && !wire.names_tenant() && !wire.is_grpc() {
         base.push('/');
@@ -108,8 +114,12 @@ mod tests {
         interfaces.into_iter().fold(AgentCard::new("a", "b", "1"), AgentCard::interface)
     }
 
+    fn named(is_https: bool) -> Origin {
+        Origin { is_https, host: "a.example".to_owned(), port: if is_https { 443 } else { 80 } }
+    }
+
     fn chosen(card: AgentCard, settings: &Settings) -> Vec<String> {
-        let peer = Peer::new(card, settings, false).unwrap();
+        let peer = Peer::new(card, settings, &named(false)).unwrap();
         peer.interfaces.iter().map(|interface| interface.base.clone()).collect()
     }
 
@@ -138,8 +148,8 @@ mod tests {
     fn no_other_version_is_spoken_than_the_one_asked_for() {
         let new = || card(vec![AgentInterface::new("https://a.example", ProtocolBinding::JsonRpc)]);
         let pinned = |version| Settings { version: Some(version), ..Settings::default() };
-        assert!(Peer::new(new(), &pinned(Version::V1_0), true).is_ok());
-        let refused = Peer::new(new(), &pinned(Version { major: 2, minor: 0 }), true).unwrap_err();
+        assert!(Peer::new(new(), &pinned(Version::V1_0), &named(true)).is_ok());
+        let refused = Peer::new(new(), &pinned(Version { major: 2, minor: 0 }), &named(true)).unwrap_err();
         assert!(refused.to_string().contains("not the version that was asked for"), "{refused}");
     }
 
@@ -161,8 +171,21 @@ mod tests {
             chosen(both(), &only(ProtocolBinding::HttpJson, Version::V0_3)),
             ["https://a.example/old"]
         );
-        let refused = Peer::new(both(), &only(ProtocolBinding::HttpJson, Version::V1_0), true).unwrap_err();
+        let refused =
+            Peer::new(both(), &only(ProtocolBinding::HttpJson, Version::V1_0), &named(true)).unwrap_err();
         assert!(refused.to_string().contains("not a binding that was asked for"), "{refused}");
+    }
+
+    #[test]
+    fn a_card_that_is_not_trusted_leads_nowhere_else() {
+        let settings = Settings { only_named: true, ..Settings::default() };
+        let far = AgentInterface::new("https://b.example", ProtocolBinding::JsonRpc);
+        let near = AgentInterface::new("https://a.example/rpc", ProtocolBinding::JsonRpc);
+        let both = card(vec![far.clone(), near]);
+        let peer = Peer::new(both, &settings, &named(true)).unwrap();
+        assert_eq!(peer.interfaces.len(), 1);
+        assert_eq!(peer.interfaces[0].base, "https://a.example/rpc");
+        assert!(Peer::new(card(vec![far]), &settings, &named(true)).is_err());
     }
 
     #[test]
@@ -173,7 +196,8 @@ mod tests {
             AgentInterface::new("a.example", ProtocolBinding::JsonRpc),
             AgentInterface::new("https://me:hush@a.example", ProtocolBinding::JsonRpc),
         ]);
-        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &Settings::default(), true) else {
+        let Err(ClientError::NoInterface { offered }) = Peer::new(odd, &Settings::default(), &named(true))
+        else {
             panic!("it was usable")
         };
         assert_eq!(offered.len(), 4);

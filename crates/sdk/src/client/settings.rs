@@ -8,6 +8,7 @@ use chancery_protocol::{ProtocolBinding, Version};
 
 use super::credentials::Credentials;
 use super::intercept::Interceptor;
+use super::origin::Origin;
 use crate::dialect::v0_3::Form;
 use crate::egress::Egress;
 
@@ -37,6 +38,10 @@ pub(crate) struct Settings {
     pub(crate) credentials_to: Vec<String>,
     /// Rules for where cards lead.
     pub(crate) egress: Egress,
+    /// Whether interfaces elsewhere than where the user said are left alone.
+    pub(crate) only_named: bool,
+    /// Where the URL was found that the client was said to connect to, if nobody has chosen it.
+    pub(crate) found_at: Option<Origin>,
     pub(crate) stale_card_on_error: bool,
     pub(crate) interceptors: Vec<Arc<dyn Interceptor>>,
     /// Judges cards.
@@ -68,6 +73,8 @@ impl Default for Settings {
             credentials: Credentials::default(),
             credentials_to: Vec::new(),
             egress: Egress::default(),
+            only_named: false,
+            found_at: None,
             stale_card_on_error: false,
             interceptors: Vec::new(),
             card_check: None,

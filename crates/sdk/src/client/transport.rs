@@ -30,8 +30,9 @@ use crate::grpc::{EVENT_NUMBERS, timeout};
 /// How large the head of an answer may be.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 100;
-/// How long a connection that nobody uses is kept.
-const IDLE: Duration = Duration::from_secs(30);
+/// How long a connection that nobody uses is kept. Well below what servers keep them for, ours 30 seconds: a message that is sent
+/// just when the other side hangs up is lost, and is not sent again.
+const IDLE: Duration = Duration::from_secs(15);
 /// How often a peer is asked whether it is still there, by HTTP/2, and how long it may take to say so.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -182,7 +183,7 @@ impl Transport {
     /// Tells apart why there is no answer: it matters whether anything was sent.
     fn failed(&self, error: Source, is_connect: bool, origin: &Origin) -> ClientError {
         if let Some(refused) = ConnectError::refusal(&*error)
-            && !self.audience.named.is_same(origin)
+            && (!self.audience.named.is_same(origin) || self.settings.found_at.is_some())
         {
             return ClientError::Refused { origin: origin.to_string(), why: refused.to_string() };
         }

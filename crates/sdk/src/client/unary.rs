@@ -1,11 +1,14 @@
 //! Calls with one answer: tried again where that is safe, within the time that there is.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chancery_protocol::{CallContext, Error, ErrorCode, Operation, Request, TaskId};
+use chancery_protocol::{
+    CallContext, Error, ErrorCode, JsonObject, LINEAGE_EXTENSION, Operation, Request, TaskId,
+};
 use http::Response;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
@@ -88,7 +91,8 @@ impl Begins {
 }
 
 impl Options {
-    pub(crate) fn of(context: CallContext) -> Self {
+    pub(crate) fn of(context: Box<CallContext>) -> Self {
+        let context = *context;
         let terms = Terms {
             extensions: context.extensions,
             idempotency_key: context.idempotency_key,
@@ -154,6 +158,7 @@ impl Client {
             true => options.deadline.map(Instant::from_std),
             false => Some(until),
         };
+        tell_descent(&peer, request, &mut options.terms);
         let safe = is_safe(&peer, request, options, self.settings());
         let retries = options.retries.unwrap_or(self.settings().retries);
         self.transport().budget.earn();
@@ -239,6 +244,26 @@ impl Client {
         let waits = matches!(request, Request::SendMessage(request)
             if request.configuration.as_ref().is_none_or(|wanted| !wanted.return_immediately));
         if waits { left } else { left.min(usual) }
+    }
+}
+
+/// Says on whose behalf a message is sent also in its metadata, if the peer's card says that it reads that.
+fn tell_descent(peer: &Peer, request: &mut Request, terms: &mut Terms) {
+    let (Request::SendMessage(request) | Request::SendStreamingMessage(request)) = request else { return };
+    let Some(token) = &terms.lineage else { return };
+    let declared = &peer.card.capabilities.extensions;
+    if !declared.iter().any(|extension| extension.uri == LINEAGE_EXTENSION) {
+        return;
+    }
+    let carried = BTreeMap::from([("token", token)]);
+    let Ok(carried) = JsonObject::single(LINEAGE_EXTENSION, &carried) else { return };
+    let metadata = &mut request.message.metadata;
+    *metadata = Some(match metadata.take() {
+        Some(known) => known.merged(&carried),
+        None => carried,
+    });
+    if !terms.extensions.iter().any(|uri| uri == LINEAGE_EXTENSION) {
+        terms.extensions.push(LINEAGE_EXTENSION.to_owned());
     }
 }
 

@@ -69,11 +69,23 @@ impl Web {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = url;
-        let agent = concat!("chancery/", env!("CARGO_PKG_VERSION"));
-        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-        request.headers_mut().extend(headers);
+        self.ask(request, headers).await
+    }
+
+    /// Asks for a document in JSON, and waits for the head of the answer.
+    pub async fn get(&self, url: Uri, headers: HeaderMap) -> Result<WebAnswer, WebError> {
+        let mut request = Request::new(Full::default());
+        *request.uri_mut() = url;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        self.ask(request, headers).await
+    }
+
+    async fn ask(&self, mut request: Request<Full<Bytes>>, more: HeaderMap) -> Result<WebAnswer, WebError> {
+        let agent = concat!("chancery/", env!("CARGO_PKG_VERSION"));
+        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
+        request.headers_mut().extend(more);
         let answer = self.client.request(request).await.map_err(|error| {
             let (unsent, error) = (error.is_connect(), Box::new(error));
             if unsent { WebError::Connect(error) } else { WebError::Cut(error) }

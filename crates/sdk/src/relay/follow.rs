@@ -124,6 +124,19 @@ impl Core {
         }
     }
 
+    /// Follows a task on a stream that nobody is shown.
+    pub(super) fn follow_on(
+        self: &Arc<Self>,
+        (live, pen): (Arc<Live>, Pen),
+        state: TaskState,
+        events: Feed,
+        options: Options,
+    ) {
+        if let Some(follower) = self.follower((live, pen), state, Some(events), None, options) {
+            tokio::spawn(follower);
+        }
+    }
+
     /// None if somebody else will see to it.
     fn follower(
         self: &Arc<Self>,
@@ -245,10 +258,17 @@ impl Follower {
         if !self.core.can_stream(&client).await? {
             return Err(ClientError::Peer(ErrorCode::UnsupportedOperation.into()));
         }
-        let request = SubscribeToTaskRequest { tenant: String::new(), id: self.live.task_id().clone() };
+        let id = self.live.task_id().clone();
+        let mut request = Request::SubscribeToTask(SubscribeToTaskRequest { tenant: String::new(), id });
+        let names = self.core.names_of(&self.live).await?;
+        names.iter().for_each(|names| names.translate(&mut request));
         let mut options = self.options.clone();
         options.terms.last_event = (self.last > 0).then_some(self.last);
-        client.feed(Request::SubscribeToTask(request), options).await
+        let events = client.feed(request, options).await?;
+        Ok(match names {
+            Some(names) => events.in_names(names),
+            None => events,
+        })
     }
 
     async fn look(&self) -> Result<Task, ClientError> {
@@ -274,25 +294,20 @@ impl Follower {
                 self.watchable = false;
                 Next::Go(Source::Look)
             }
-            Heard::Events(events) => match self.write(events).await {
-                Ok(()) if self.state.is_terminal() => Next::Over(from),
-                Ok(()) => Next::Go(from),
-                Err(_) => Next::Done,
-            },
-            Heard::Task(task) => {
-                let along = Along::saying(self.said.take());
-                match Box::pin(self.core.merge(&self.live, &self.pen, *task, along)).await {
-                    Ok(merged) => {
-                        self.in_vain += 1;
-                        self.note(&merged);
-                        // By whatever number the agent knows that, it is none that came by a stream.
-                        self.last = 0;
-                        self.pause = self.longer_pause();
-                        self.go_on(if self.watchable { Source::Watch } else { Source::Look })
-                    }
+            Heard::Events(events) if self.goes_on_with(events.iter().filter_map(state_in)) => {
+                match Box::pin(self.core.reserve_anew(&self.live)).await {
+                    Ok(()) => self.write_and_go_on(events, from).await,
                     Err(_) => Next::Done,
                 }
             }
+            Heard::Events(events) => self.write_and_go_on(events, from).await,
+            Heard::Task(task) if self.goes_on_with([task.status.state]) => {
+                match Box::pin(self.core.reserve_anew(&self.live)).await {
+                    Ok(()) => self.merge(*task).await,
+                    Err(_) => Next::Done,
+                }
+            }
+            Heard::Task(task) => self.merge(*task).await,
             Heard::End => {
                 let next = self.after_break(&from);
                 self.go_on(next)
@@ -301,6 +316,35 @@ impl Follower {
                 let next = self.after_break(&from);
                 Box::pin(self.failed(&error, matches!(from, Source::Look), next)).await
             }
+        }
+    }
+
+    /// Whether a task that waited for an authorization is worked on again, which parking had settled.
+    fn goes_on_with(&self, states: impl IntoIterator<Item = TaskState>) -> bool {
+        self.state == TaskState::AuthRequired
+            && states.into_iter().any(|state| state != TaskState::AuthRequired)
+    }
+
+    async fn write_and_go_on(&mut self, events: Vec<Told>, from: Source) -> Next {
+        match self.write(events).await {
+            Ok(()) if self.state.is_terminal() => Next::Over(from),
+            Ok(()) => Next::Go(from),
+            Err(_) => Next::Done,
+        }
+    }
+
+    async fn merge(&mut self, task: Task) -> Next {
+        let along = Along::saying(self.said.take());
+        match Box::pin(self.core.merge(&self.live, &self.pen, task, along)).await {
+            Ok(merged) => {
+                self.in_vain += 1;
+                self.note(&merged);
+                // By whatever number the agent knows that, it is none that came by a stream.
+                self.last = 0;
+                self.pause = self.longer_pause();
+                self.go_on(if self.watchable { Source::Watch } else { Source::Look })
+            }
+            Err(_) => Next::Done,
         }
     }
 
@@ -419,6 +463,16 @@ impl Heard {
             Ok(()) => Self::End,
             Err(error) => Self::Failed(error),
         }
+    }
+}
+
+/// The state that an event leaves its task in, if it says so. Whoever makes something works.
+fn state_in(told: &Told) -> Option<TaskState> {
+    match told.payload.as_ref().ok()? {
+        StreamResponse::Task(task) => Some(task.status.state),
+        StreamResponse::StatusUpdate(update) => Some(update.status.state),
+        StreamResponse::ArtifactUpdate(_) => Some(TaskState::Working),
+        StreamResponse::Message(_) => None,
     }
 }
 

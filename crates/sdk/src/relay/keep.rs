@@ -239,10 +239,8 @@ impl Core {
     pub(super) async fn end(&self, live: &Live, ending: Ending, why: &str) -> Error {
         let id = live.task_id();
         tracing::warn!(task.id = %id, why, "task {id} is given up: {}", ending.text());
-        if ending != Ending::Forgotten
-            && let Ok(client) = self.client_of(live).await
-        {
-            self.call_off(&client, id.clone(), &Options::default());
+        if ending != Ending::Forgotten {
+            self.call_off_there(live).await;
         }
         let known = self.tasks.snapshot(live.scope(), id).await;
         let context_id = known.ok().and_then(|known| known.task.value().ok()?.context_id.clone());
@@ -290,6 +288,14 @@ impl Core {
                 tracing::debug!(%error, "a task that nobody wants was not canceled");
             }
         }));
+    }
+
+    /// The same of a task that is known here.
+    pub(super) async fn call_off_there(&self, live: &Live) {
+        let Ok(client) = self.client_of(live).await else { return };
+        let Ok(names) = self.names_of(live).await else { return };
+        let id = names.map_or_else(|| live.task_id().clone(), |names| names.there);
+        self.call_off(&client, id, &Options::default());
     }
 
     /// Lets go of the pen. What goes on there is followed from now on, and so is what was followed before.

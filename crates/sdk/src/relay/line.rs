@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::peers::Peer;
+use crate::client::Names;
 use crate::tasks::TurnEnd;
 
 /// A task that somebody follows or watches.
@@ -29,6 +30,10 @@ pub(crate) struct Line {
     streams: Vec<Arc<TurnEnd>>,
     /// Who has the task, of several agents, once that is known.
     peer: Option<Arc<Peer>>,
+    /// What that one calls it, if not as it is called here, once that is known.
+    names: Option<Names>,
+    /// Cancelled when the task ends before its agent has heard of it. None once it has.
+    waits: Option<CancellationToken>,
 }
 
 /// The right to write into a task's journal.
@@ -113,6 +118,31 @@ impl Live {
     /// Notes who has the task.
     pub(super) fn belongs_to(&self, peer: &Arc<Peer>) {
         self.work.lock().peer = Some(peer.clone());
+    }
+
+    /// What its agent calls the task, if that is known here.
+    pub(super) fn names(&self) -> Option<Names> {
+        self.work.lock().names.clone()
+    }
+
+    /// Notes what its agent calls the task.
+    pub(super) fn is_named(&self, names: Names) {
+        self.work.lock().names = Some(names);
+    }
+
+    /// Its agent has not heard of the task. Gives what is cancelled when it ends before that.
+    pub(super) fn begin_to_wait(&self) -> CancellationToken {
+        self.work.lock().waits.get_or_insert_default().clone()
+    }
+
+    /// What to cancel when the task ends, if its agent has not heard of it.
+    pub(super) fn waits(&self) -> Option<CancellationToken> {
+        self.work.lock().waits.clone()
+    }
+
+    /// Its agent has heard of the task, or never will.
+    pub(super) fn end_waiting(&self) {
+        self.work.lock().waits = None;
     }
 
     /// Has the next question end a stream.

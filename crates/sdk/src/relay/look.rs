@@ -8,6 +8,7 @@ use chancery_protocol::{
     SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
 };
 use chancery_store::{Batch, Scope};
+use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use super::keep::Along;
@@ -116,6 +117,9 @@ impl Core {
         }
         let options = self.options_for(call.context);
         let live = self.tasks.live.enter(&scope, &id);
+        if let Some(canceled) = Box::pin(self.cancel_waiting(&live)).await? {
+            return Ok(canceled);
+        }
         let asked = self.ask_about(&live, Request::CancelTask(call.request), options.clone()).await;
         let task = match asked {
             Ok(task) => self.canceled(live, task, options).await?,
@@ -138,8 +142,9 @@ impl Core {
         let context_id = known.value()?.context_id.clone().unwrap_or_else(|| "".into());
         drop(known);
         let live = self.tasks.live.enter(scope, id);
-        if let Ok(client) = self.client_of(&live).await {
-            self.call_off(&client, id.clone(), &Options::default());
+        let waits = live.waits();
+        if waits.is_none() {
+            self.call_off_there(&live).await;
         }
         let said = Message::agent(why).in_task(id.clone()).in_context(context_id.clone());
         let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Failed, Some(said));
@@ -147,6 +152,7 @@ impl Core {
         batch.status(TaskStatusUpdateEvent { task_id: id.clone(), context_id, status, metadata: None }, None);
         let ended = self.commit(&live, batch).await?;
         live.stop_following();
+        waits.iter().for_each(CancellationToken::cancel);
         Ok(ended.state() == TaskState::Failed)
     }
 

@@ -18,7 +18,10 @@
 //! |---|---|
 //! | `send` | a message on its way there, and what is made of the answer |
 //! | `stream` | the same, where the answer is a stream |
+//! | `absent` | agents that may not be there yet |
+//! | `card` | the card that is shown, and where it comes from |
 //! | `keep` | a task as it came, written into the journal |
+//! | `queued` | messages that are not let through yet |
 //! | `peers` | the agents behind a relay, and which one has a task |
 //! | `follow` | a task that goes on there, followed until it ends |
 //! | `carry` | who polls a follower |
@@ -28,6 +31,9 @@
 //! | `look` | looking at tasks, and stopping them |
 //! | `recover` | picking up what an earlier process followed |
 
+mod absent;
+#[cfg(feature = "server")]
+mod card;
 mod carry;
 mod delta;
 mod follow;
@@ -35,6 +41,7 @@ mod keep;
 mod line;
 mod look;
 mod peers;
+mod queued;
 mod recover;
 mod send;
 mod stream;
@@ -45,11 +52,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream,
+    AgentCard, AgentExtension, BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream,
     GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse, ListTasksRequest, PoolWatch, Principal,
-    PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId,
-    TaskPage, TaskPushNotificationConfig, TaskView,
+    PushNotificationConfigRequest, Queued, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest,
+    TaskId, TaskPage, TaskPushNotificationConfig, TaskView,
 };
 use chancery_store::{Scope, Store};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -69,15 +76,17 @@ pub struct Relay {
     /// Whose card is shown.
     pub(crate) client: Client,
     /// As it was when the relay was made; none if it could not be had.
-    pub(crate) card: Option<Arc<AgentCard>>,
-    /// Why there is none.
-    pub(crate) card_error: Option<String>,
+    card: Option<Arc<AgentCard>>,
+    /// What the card says of where it comes from, besides what is found out.
+    pub(crate) provenance: Vec<(String, String)>,
     pub(crate) card_checks: Duration,
     pub(crate) push_notifications: bool,
     blocking_timeout: Duration,
     patience: Duration,
     /// Whether it is told on whose behalf calls are made.
     tells_descent: bool,
+    /// What its card declares here, besides what it declares there.
+    pub(crate) extensions: Vec<AgentExtension>,
 }
 
 /// Relays the calls to one agent elsewhere. Implements [`Endpoint`], so it can be mounted, nested and called like any
@@ -104,9 +113,6 @@ struct Core {
 const STREAMS: usize = 4096;
 const CALLS: usize = 1024;
 
-/// How long an agent that may not be there is waited for when its relay is made.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
-
 // === impl Relay ===
 
 impl Relay {
@@ -125,43 +131,19 @@ impl Relay {
         Ok(Self::with(client, name.into(), Some(card)))
     }
 
-    /// The same for an agent that may not be there yet, with a client that was made by
-    /// [`connect_later`](crate::ClientBuilder::connect_later). Until the agent answers, so do calls that it cannot be
-    /// reached; and the card here is one that says so, under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION). So it is
-    /// with one whose card is [not trusted](crate::ClientBuilder::check_card). An agent that is there and has no good card
-    /// is an error, as ever.
-    pub async fn of_absent(client: Client, name: impl Into<String>) -> Result<Self, ClientError> {
-        let name = name.into();
-        let Ok(card) = tokio::time::timeout(FIRST_LOOK, client.card()).await else {
-            tracing::warn!(agent = name, "the agent behind a relay does not answer; it is asked again");
-            return Ok(Self { card_error: Some("unreachable".to_owned()), ..Self::with(client, name, None) });
-        };
-        match card {
-            Ok(card) => Ok(Self::with(client, name, Some(card))),
-            Err(error) if error.is_retryable() => {
-                tracing::warn!(agent = name, %error, "the agent behind a relay is not there yet");
-                Ok(Self { card_error: Some("unreachable".to_owned()), ..Self::with(client, name, None) })
-            }
-            Err(ClientError::Untrusted(why)) => {
-                tracing::error!(agent = name, why, "the card of the agent behind a relay is not trusted");
-                Ok(Self { card_error: Some(untrusted(&why)), ..Self::with(client, name, None) })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     fn with(client: Client, name: String, card: Option<Arc<AgentCard>>) -> Self {
         Self {
             name: name.into(),
             peers: RelayPeers::only(client.clone()),
             client,
             card,
-            card_error: None,
+            provenance: Vec::new(),
             card_checks: Duration::from_secs(30),
             push_notifications: true,
             blocking_timeout: Duration::from_secs(10 * 60),
             patience: Duration::from_secs(10 * 60),
             tells_descent: true,
+            extensions: Vec::new(),
         }
     }
 
@@ -228,6 +210,13 @@ impl Relay {
         self
     }
 
+    /// Something that its card says under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION), besides what is found out.
+    #[must_use]
+    pub fn provenance(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.provenance.push((name.into(), value.into()));
+        self
+    }
+
     /// How often to look whether the agent has another card, which is then shown here; every 30 seconds unless said
     /// otherwise. The agent is asked only if the last one is no longer fresh, as its answer had it.
     #[must_use]
@@ -267,6 +256,13 @@ impl Relay {
         self
     }
 
+    /// Has its card here declare an extension, instead of what the agent's own card says about the same one.
+    #[must_use]
+    pub fn extension(mut self, extension: AgentExtension) -> Self {
+        self.extensions.push(extension);
+        self
+    }
+
     /// Begins to relay, on a journal, with somebody who posts events to whoever registers for them. A
     /// [`Server`](crate::Server) does this for the relays that are mounted.
     pub fn start(&self, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> RelayEndpoint {
@@ -301,11 +297,6 @@ impl Relay {
         };
         RelayEndpoint { core: Arc::new(core), stop: guard }
     }
-}
-
-/// What a card says here whose own is not trusted.
-pub(crate) fn untrusted(why: &str) -> String {
-    format!("untrusted: {why}")
 }
 
 /// The name on a card as the name of an agent here.
@@ -351,6 +342,12 @@ impl RelayEndpoint {
         self.core.tasks.holds.put(&self.core.tasks.scope(principal), task, hold, true);
     }
 
+    /// Says who lets calls through.
+    #[cfg(feature = "server")]
+    pub(crate) fn guarded_by(&self, door: crate::tasks::Door) {
+        self.core.tasks.guarded_by(door);
+    }
+
     /// Whether no task is followed, and nobody watches one.
     #[cfg(feature = "server")]
     pub(crate) fn is_idle(&self) -> bool {
@@ -380,16 +377,16 @@ impl Endpoint for RelayEndpoint {
 
     fn send_message(
         &self,
-        call: Call<SendMessageRequest>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> impl Future<Output = Result<SendMessageResponse<TaskView>, Error>> + Send {
-        Unstoppable::new(self.core.clone().send(Box::new(call)))
+        Unstoppable::new(self.core.clone().send(call))
     }
 
     fn send_streaming_message(
         &self,
-        call: Call<SendMessageRequest>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> impl Future<Output = Result<EventStream, Error>> + Send {
-        Unstoppable::new(self.core.clone().stream(Box::new(call)))
+        Unstoppable::new(self.core.clone().stream(call))
     }
 
     async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
@@ -436,6 +433,14 @@ impl Endpoint for RelayEndpoint {
         self.core.tasks.delete_push_config(call).await
     }
 
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
+        Box::pin(Unstoppable::new(self.core.clone().enqueue(queued)))
+    }
+
     /// What the agent tells those whom it knows it tells us, and not our callers.
     async fn extended_card(&self, _: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
         Err(no_extended_card())
@@ -451,7 +456,7 @@ impl Core {
 
     /// What goes along with the calls that are made for a caller: its trace and extensions, and what it was let through
     /// with, if the agent may know; nothing that proves who it is.
-    fn options_for(&self, mut context: CallContext) -> Options {
+    fn options_for(&self, mut context: Box<CallContext>) -> Options {
         let hold = context.hold.as_ref().filter(|_| self.tells_descent);
         context.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
         context.traceparent = context.traceparent.filter(|_| self.tells_descent);

@@ -43,6 +43,9 @@ pub(super) struct Peer {
 #[derive(Serialize, Deserialize)]
 struct State {
     peer: Arc<str>,
+    /// What that one calls the task, if not as it is called here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    there: Option<TaskId>,
 }
 
 // === impl RelayPeers ===
@@ -65,7 +68,7 @@ impl RelayPeers {
     /// Adds an agent, or has the one of this name called by another client from now on, also for the tasks that it has.
     pub fn put(&self, name: impl Into<Arc<str>>, client: Client) {
         let name = name.into();
-        let state = Json::from_value(&State { peer: name.clone() }).ok();
+        let state = Json::from_value(&State { peer: name.clone(), there: None }).ok();
         let peer = Arc::new(Peer { name, state, client });
         let mut peers = self.0.peers.write();
         match peers.iter_mut().find(|known| known.name == peer.name) {
@@ -86,6 +89,13 @@ impl RelayPeers {
     /// The names of the agents.
     pub fn names(&self) -> Vec<Arc<str>> {
         self.0.peers.read().iter().map(|peer| peer.name.clone()).collect()
+    }
+
+    /// The clients of all but one.
+    #[cfg(feature = "server")]
+    pub(super) fn others(&self, one: &Client) -> Vec<Client> {
+        let peers = self.0.peers.read();
+        peers.iter().map(|peer| &peer.client).filter(|client| !client.is(one)).cloned().collect()
     }
 
     pub(super) fn watched_by(&self, watch: Arc<dyn PoolWatch>) {
@@ -116,7 +126,7 @@ impl RelayPeers {
     pub(super) fn of_task(&self, task: &Snapshot) -> Option<Arc<Peer>> {
         let kept = task.state.as_ref().filter(|_| self.0.is_pool);
         match kept.and_then(|kept| kept.to_value::<State>().ok()) {
-            Some(State { peer }) => self.find(&peer),
+            Some(State { peer, .. }) => self.find(&peer),
             None => self.first(),
         }
     }
@@ -145,6 +155,11 @@ fn owner(scope: &Scope) -> Principal {
 impl Peer {
     pub(super) fn is(&self, other: &Self) -> bool {
         self.name == other.name
+    }
+
+    /// What is kept with a task that it has, or is about to have, and calls otherwise.
+    pub(super) fn state_of(&self, there: Option<TaskId>) -> Option<Json> {
+        Json::from_value(&State { peer: self.name.clone(), there }).ok()
     }
 
     /// Lets who chose another peer hear nothing of this one.
@@ -186,11 +201,20 @@ impl Core {
     pub(super) async fn ask_about(
         &self,
         live: &Live,
-        request: Request,
+        mut request: Request,
         options: Options,
     ) -> Result<Task, ClientError> {
-        self.client_of(live).await?.ask(request, options).await
+        let names = self.names_of(live).await?;
+        names.iter().for_each(|names| names.translate(&mut request));
+        let mut task = self.client_of(live).await?.ask(request, options).await?;
+        names.iter().for_each(|names| names.task(&mut task));
+        Ok(task)
     }
+}
+
+/// What its agent calls a task, if not as it is called here.
+pub(super) fn name_there(task: &Snapshot) -> Option<TaskId> {
+    task.state.as_ref()?.to_value::<State>().ok()?.there
 }
 
 fn gone(task: &str) -> ClientError {

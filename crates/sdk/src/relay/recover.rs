@@ -55,8 +55,10 @@ impl Core {
             let found = self.page(state, last.as_ref()).await.map_err(from_store)?;
             let Some(newest) = found.last().cloned() else { return Ok(picked_up) };
             for Unfinished { scope, task, .. } in &found {
-                let live = self.tasks.live.enter(scope, task);
-                self.see_to(live, state, Options::default());
+                if !self.wait_again(scope, task).await? {
+                    let live = self.tasks.live.enter(scope, task);
+                    self.see_to(live, state, Options::default());
+                }
                 picked_up += 1;
             }
             last = Some(newest);

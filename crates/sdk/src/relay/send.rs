@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Call, Error, Hold, KeptTask, Message, Request, SendMessageRequest, SendMessageResponse, StreamResponse,
-    TaskId, TaskView, USAGE_EXTENSION,
+    Call, Error, Hold, KeptTask, LINEAGE_EXTENSION, Message, Request, SendMessageRequest,
+    SendMessageResponse, StreamResponse, TaskId, TaskView, USAGE_EXTENSION,
 };
 use chancery_store::{Batch, Registration, Scope};
 use futures_util::StreamExt as _;
@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use super::Core;
 use super::keep::{About, Along, Beginning, Kept, goes_on};
 use super::line::{Live, Pen};
-use super::peers::Peer;
+use super::peers::{Peer, name_there};
+use super::queued::check_heard_of;
 use super::told::{Ending, told};
 use crate::client::{Options, Sent};
 use crate::tasks::{admission, check_context, from_store, task_is_over, view};
@@ -22,10 +23,13 @@ use crate::tasks::{admission, check_context, from_store, task_is_over, view};
 /// For a timeout that the clock cannot count to.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What in metadata says on whose behalf a message is sent: a token of the lineage, or what peers of an older design say.
+const WHO_CALLS: [&str; 2] = [LINEAGE_EXTENSION, "ruvector"];
+
 /// A message that may be sent on.
 pub(super) struct Outgoing {
     pub(super) scope: Scope,
-    pub(super) request: SendMessageRequest,
+    pub(super) request: Box<SendMessageRequest>,
     pub(super) options: Options,
     pub(super) beginning: Beginning,
     /// The task that it is for, if that exists.
@@ -50,7 +54,7 @@ impl Core {
     /// Answers with what the agent does, in one exchange with it.
     pub(super) async fn send(
         self: Arc<Self>,
-        call: Box<Call<SendMessageRequest>>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<SendMessageResponse<TaskView>, Error> {
         let now = Instant::now();
         let latest = now.checked_add(self.blocking_timeout).unwrap_or(now + A_DAY);
@@ -103,8 +107,8 @@ impl Core {
     }
 
     /// Looks at everything that can be decided here.
-    pub(super) async fn take(&self, call: Box<Call<SendMessageRequest>>) -> Result<Taken, Error> {
-        let Call { mut request, context } = *call;
+    pub(super) async fn take(&self, call: Call<Box<SendMessageRequest>>) -> Result<Taken, Error> {
+        let Call { mut request, context } = call;
         let scope = self.scope(&context);
         request.validate(&self.tasks.limits)?;
         let admission = admission(&context, &request)?;
@@ -127,11 +131,15 @@ impl Core {
         let push =
             push.map(|config| self.tasks.inline_push(config, &no_task, context.version)).transpose()?;
         let continues = request.message.task_id.clone();
+        if !self.tells_descent {
+            forget_who_calls(&mut request);
+        }
         let peer = match &continues {
             Some(id) => {
                 let known = self.tasks.snapshot(&scope, id).await?;
                 let task = known.task.value()?;
                 check_context(&request.message, &task)?;
+                check_heard_of(id, &known)?;
                 let consumed =
                     task.metadata.as_ref().and_then(|said| said.entry(USAGE_EXTENSION).ok().flatten());
                 if let (Some(hold), Some(consumed)) = (&context.hold, consumed) {
@@ -159,12 +167,12 @@ impl Core {
 
     /// The agent knows us, and not our callers: what one of them may not see, it must not be asked about either. Nor does
     /// it know what another agent has.
-    async fn forget_foreign_tasks(&self, scope: &Scope, message: &mut Message, peer: &Peer) {
+    pub(super) async fn forget_foreign_tasks(&self, scope: &Scope, message: &mut Message, peer: &Peer) {
         let mut own = Vec::with_capacity(message.reference_task_ids.len());
         for id in std::mem::take(&mut message.reference_task_ids) {
-            let known = self.tasks.store.snapshot(scope, &id).await.ok();
-            if known.and_then(|known| self.peers.of_task(&known)).is_some_and(|known| known.is(peer)) {
-                own.push(id);
+            let Ok(known) = self.tasks.store.snapshot(scope, &id).await else { continue };
+            if self.peers.of_task(&known).is_some_and(|known| known.is(peer)) {
+                own.push(name_there(&known).unwrap_or(id));
             }
         }
         message.reference_task_ids = own;
@@ -226,7 +234,11 @@ impl Core {
         self: &Arc<Self>,
         mut outgoing: Box<Outgoing>,
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
-        if !self.can_stream(&outgoing.beginning.peer.client).await.unwrap_or_default() {
+        let can_stream = self.can_stream(&outgoing.beginning.peer.client).await;
+        if let Err(error) = &can_stream {
+            outgoing.options.watch.failed(error, Duration::ZERO);
+        }
+        if !can_stream.map_err(told)? {
             outgoing.request.configuration.get_or_insert_default().return_immediately = true;
             return self.send_first(outgoing).await;
         }
@@ -252,11 +264,15 @@ impl Core {
         let Outgoing { scope, request, options, beginning, .. } = *outgoing;
         let (live, pen) = self.claim(&scope, id).await?;
         let said = request.message.clone();
-        let held = self.hold_for(&live, beginning.hold);
+        let held = self.hold_for(&live, beginning.hold).await?;
         live.belongs_to(&beginning.peer);
-        let answer = beginning.peer.client.ask(Request::SendMessage(request), options.clone()).await;
+        let names = self.names_of(&live).await.map_err(told)?;
+        let mut request = Request::SendMessage(request);
+        names.iter().for_each(|names| names.translate(&mut request));
+        let answer = beginning.peer.client.ask(request, options.clone()).await;
         let kept = match answer {
-            Ok(SendMessageResponse::Task(task)) => {
+            Ok(SendMessageResponse::Task(mut task)) => {
+                names.iter().for_each(|names| names.task(&mut task));
                 self.register(&scope, id, beginning.push).await;
                 let along = Along { said: Some(said), admission: beginning.admission };
                 self.merge(&live, &pen, task, along).await.map(|merged| merged.task)
@@ -287,11 +303,18 @@ impl Core {
     }
 
     /// Keeps what a message holds for the task that it is for, if what comes of it does.
-    pub(super) fn hold_for(&self, live: &Arc<Live>, hold: Option<Arc<dyn Hold>>) -> HeldWhileSent<'_> {
-        if let Some(hold) = &hold {
-            self.tasks.holds.put(live.scope(), live.task_id(), hold, false);
+    pub(super) async fn hold_for(
+        &self,
+        live: &Arc<Live>,
+        hold: Option<Arc<dyn Hold>>,
+    ) -> Result<HeldWhileSent<'_>, Error> {
+        if hold.is_some() {
+            // It is on record before it is sent: whoever has let it through may want it stopped while it runs.
+            let recorded =
+                self.tasks.append_held(live.scope(), live.task_id(), Batch::default(), hold.clone()).await;
+            recorded.map_err(from_store)?;
         }
-        HeldWhileSent { core: self, live: live.clone(), hold }
+        Ok(HeldWhileSent { core: self, live: live.clone(), hold })
     }
 
     /// Registers a receiver that came with a message for a task that exists.
@@ -328,4 +351,13 @@ fn key_there(scope: &Scope, key: &str) -> String {
         digest.update(text);
     }
     digest.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Takes out of a message what a caller may have put there about itself, or was given to pass on.
+fn forget_who_calls(request: &mut SendMessageRequest) {
+    for metadata in [&mut request.metadata, &mut request.message.metadata] {
+        for name in WHO_CALLS {
+            *metadata = metadata.take().and_then(|said| said.without(name));
+        }
+    }
 }

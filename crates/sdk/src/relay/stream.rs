@@ -23,7 +23,7 @@ impl Core {
     /// Answers with the events of the task as they come.
     pub(super) async fn stream(
         self: Arc<Self>,
-        call: Box<Call<SendMessageRequest>>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
         let outgoing = match self.take(call).await? {
             Taken::Repeats(scope, id) => return self.join(&scope, &id).await,
@@ -136,10 +136,16 @@ impl Core {
         let (live, pen) = self.claim(&scope, id).await?;
         let mut said = Some(request.message.clone());
         let before = self.tasks.snapshot(&scope, id).await?.task.value()?.status.clone();
-        let held = self.hold_for(&live, beginning.hold.clone());
+        let held = self.hold_for(&live, beginning.hold.clone()).await?;
         live.belongs_to(&beginning.peer);
-        let client = &beginning.peer.client;
-        let opened = client.feed(Request::SendStreamingMessage(request), options.clone()).await;
+        let names = self.names_of(&live).await.map_err(told)?;
+        let mut request = Request::SendStreamingMessage(request);
+        names.iter().for_each(|names| names.translate(&mut request));
+        let opened = beginning.peer.client.feed(request, options.clone()).await;
+        let opened = opened.map(|events| match names {
+            Some(names) => events.in_names(names),
+            None => events,
+        });
         let taken = match opened {
             Ok(events) => self.take_first((&live, &pen), events, &before, &mut said, beginning).await,
             Err(failed) => Err(self.given_up(&live, failed).await),
@@ -250,7 +256,7 @@ impl Core {
 }
 
 /// The first event of a stream, without which there is none.
-async fn first_of(events: &mut Feed) -> Result<(StreamResponse, Bytes), Error> {
+pub(super) async fn first_of(events: &mut Feed) -> Result<(StreamResponse, Bytes), Error> {
     match events.next().await {
         Some(Ok(told)) => match told.payload {
             Ok(payload) => Ok((payload, told.event.json)),

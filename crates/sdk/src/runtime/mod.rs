@@ -2,11 +2,12 @@
 //!
 //! Follow a message: `take` decides which task it is for and `send` how its sender waits; `drive` runs the turn
 //! and commits what the agent put into its `sink` to [`crate::tasks`], which shows it to everyone who watches. Beside
-//! that way: `recover` ends what an earlier process left behind.
+//! that way: `recover` ends what an earlier process left behind, `queued` has the tasks of messages that are not let through yet.
 
 mod drive;
 mod failure;
 mod queue;
+mod queued;
 mod recover;
 mod send;
 mod sink;
@@ -15,15 +16,17 @@ mod take;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    AgentCard, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, EventStream,
+    AgentCard, BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, EventStream,
     GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse, ListTasksRequest, Message, Principal,
-    PushNotificationConfigRequest, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId,
-    TaskPage, TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
+    PushNotificationConfigRequest, Queued, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest,
+    TaskId, TaskPage, TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
 };
 use chancery_store::{Batch, Scope, Store, StoreError};
 
 use crate::spec::AgentSpec;
+#[cfg(feature = "server")]
+use crate::tasks::Door;
 use crate::tasks::{Notifier, Tasks, Unstoppable, from_store, no_extended_card, task_is_over, view};
 use queue::Work;
 
@@ -123,6 +126,12 @@ impl Runtime {
         self.0.tasks.holds.put(&self.0.tasks.scope(principal), task, hold, true);
     }
 
+    /// Says who lets calls through.
+    #[cfg(feature = "server")]
+    pub(crate) fn guarded_by(&self, door: Door) {
+        self.0.tasks.guarded_by(door);
+    }
+
     /// How many turns are running, not counting those that have not waited for anything yet.
     pub fn running_turns(&self) -> usize {
         self.0.tasks.live.count(|work| work.running.is_some())
@@ -130,13 +139,11 @@ impl Runtime {
 }
 
 impl Endpoint for Runtime {
-    // The two sends put their call on the heap at once: it would otherwise be copied from future to future.
-
     fn send_message(
         &self,
-        call: Call<SendMessageRequest>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> impl Future<Output = Result<SendMessageResponse<TaskView>, Error>> + Send {
-        let (core, call) = (self.0.clone(), Box::new(call));
+        let core = self.0.clone();
         async move {
             core.check(&call.context)?;
             core.send(call).await
@@ -145,9 +152,9 @@ impl Endpoint for Runtime {
 
     fn send_streaming_message(
         &self,
-        call: Call<SendMessageRequest>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> impl Future<Output = Result<EventStream, Error>> + Send {
-        let (core, call) = (self.0.clone(), Box::new(call));
+        let core = self.0.clone();
         async move {
             core.check(&call.context)?;
             core.check_streaming()?;
@@ -208,6 +215,14 @@ impl Endpoint for Runtime {
     async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
         self.0.check(&call.context)?;
         self.0.tasks.delete_push_config(call).await
+    }
+
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
+        Box::pin(Unstoppable::new(self.0.clone().enqueue(queued)))
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {

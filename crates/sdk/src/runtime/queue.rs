@@ -20,7 +20,7 @@ pub(super) struct Incoming {
     pub(super) is_new: bool,
     pub(super) configuration: Option<SendMessageConfiguration>,
     pub(super) metadata: Option<JsonObject>,
-    pub(super) context: CallContext,
+    pub(super) context: Box<CallContext>,
     pub(super) admission: Option<Admission>,
 }
 

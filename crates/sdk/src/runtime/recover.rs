@@ -44,9 +44,10 @@ impl Core {
         }
     }
 
-    /// Begins the turn of a task again, if that may be, or ends the task. Whether it has ended.
+    /// Has a task wait on that was not let through yet, begins its turn again, if that may be, or ends it. Whether it has
+    /// ended.
     async fn look_after(self: &Arc<Self>, orphan: &Unfinished) -> Result<bool, StoreError> {
-        if self.spec.only_waits && self.begin_again(orphan).await? {
+        if self.wait_again(orphan).await? || self.spec.only_waits && self.begin_again(orphan).await? {
             return Ok(false);
         }
         self.end_orphan(orphan).await

@@ -15,7 +15,7 @@ impl Core {
     /// Answers when the turn has ended, or at once if that is asked for.
     pub(super) async fn send(
         self: Arc<Self>,
-        call: Box<Call<SendMessageRequest>>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<SendMessageResponse<TaskView>, Error> {
         // A message that was taken must get its turn, also if its sender goes away before that begins.
         if looks_up(&call.request, &call.context) {
@@ -27,7 +27,7 @@ impl Core {
 
     async fn sent(
         self: Arc<Self>,
-        call: Box<Call<SendMessageRequest>>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<SendMessageResponse<TaskView>, Error> {
         let scope = self.scope(&call.context);
         let configuration = call.request.configuration.as_ref();
@@ -89,7 +89,7 @@ impl Core {
     /// Answers with the events of the turn as they come.
     pub(super) async fn stream(
         self: Arc<Self>,
-        call: Box<Call<SendMessageRequest>>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
         if looks_up(&call.request, &call.context) {
             Unstoppable::new(self.streamed(call)).await
@@ -98,7 +98,7 @@ impl Core {
         }
     }
 
-    async fn streamed(self: Arc<Self>, call: Box<Call<SendMessageRequest>>) -> Result<EventStream, Error> {
+    async fn streamed(self: Arc<Self>, call: Call<Box<SendMessageRequest>>) -> Result<EventStream, Error> {
         let scope = self.scope(&call.context);
         let store = self.tasks.store.clone();
         let continues = call.request.message.task_id.is_some();

@@ -17,7 +17,7 @@ use super::queue::{Answers, Incoming, Queued};
 use super::sink::Sink;
 use super::{Core, Live};
 use crate::agent::WhileRunning;
-use crate::tasks::{TurnEnd, admission, check_context, from_store, task_is_over};
+use crate::tasks::{TurnEnd, Waits, admission, check_context, from_store, task_is_over};
 use crate::turn::{Facts, Turn};
 
 /// What became of a message.
@@ -36,7 +36,7 @@ pub(super) enum Taken {
 }
 
 /// Why a message was not taken into its task.
-enum Begin {
+pub(super) enum Begin {
     Repeats(TaskId),
     Failed(Error),
 }
@@ -46,39 +46,44 @@ impl Core {
     pub(super) async fn take(
         self: &Arc<Self>,
         scope: &Scope,
-        call: Box<Call<SendMessageRequest>>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<Taken, Error> {
-        let Call { request, context } = &*call;
-        let configuration = request.configuration.as_ref();
-        if configuration.is_some_and(|wanted| wanted.task_push_notification_config.is_some()) {
-            self.tasks.check_push()?;
-        }
-        request.validate(&self.tasks.limits)?;
-        check_input_modes(&request.message, &self.spec.input_modes)?;
+        let Call { request, context } = &call;
+        self.check_message(request)?;
         if looks_up(request, context) {
             // On the heap, so that the usual message does not carry the room for this around.
             return Box::pin(self.clone().look_up(scope, call)).await;
         }
-        let Call { request: SendMessageRequest { message, mut configuration, metadata, .. }, context } =
-            *call;
+        let Call { request, context } = call;
+        let SendMessageRequest { message, mut configuration, metadata, .. } = *request;
         let (message, sink) = self.open(message, configuration.as_mut(), &context, false)?;
         let facts = self.facts(configuration, metadata, context, Vec::new(), None);
         Ok(Taken::Starts(self.clone().prepare(scope.clone(), sink, message, facts, None)))
     }
 
+    /// Whether a message can be taken at all, as far as it alone tells.
+    pub(super) fn check_message(&self, request: &SendMessageRequest) -> Result<(), Error> {
+        let configuration = request.configuration.as_ref();
+        if configuration.is_some_and(|wanted| wanted.task_push_notification_config.is_some()) {
+            self.tasks.check_push()?;
+        }
+        request.validate(&self.tasks.limits)?;
+        check_input_modes(&request.message, &self.spec.input_modes)
+    }
+
     async fn look_up(
         self: Arc<Self>,
         scope: &Scope,
-        call: Box<Call<SendMessageRequest>>,
+        call: Call<Box<SendMessageRequest>>,
     ) -> Result<Taken, Error> {
-        let Call { request, context } = *call;
+        let Call { request, context } = call;
         let admission = admission(&context, &request)?;
         if let Some(admission) = &admission
             && let Some(task) = self.tasks.store.admitted(scope, admission).await.map_err(from_store)?
         {
             return Ok(Taken::Repeats(task));
         }
-        let SendMessageRequest { message, configuration, metadata, .. } = request;
+        let SendMessageRequest { message, configuration, metadata, .. } = *request;
         let key = admission.clone();
         let incoming =
             Box::new(Incoming { message, is_new: true, configuration, metadata, context, admission });
@@ -105,7 +110,7 @@ impl Core {
     }
 
     /// Makes a new task of a message, without committing anything yet.
-    fn open(
+    pub(super) fn open(
         &self,
         message: Message,
         configuration: Option<&mut SendMessageConfiguration>,
@@ -151,7 +156,7 @@ impl Core {
                 // Somebody who knew the name has said more already, and has the first turn.
                 let said =
                     Incoming { message, is_new: false, configuration, metadata, context, admission: None };
-                return self.enqueue(entered, Box::new(said));
+                return self.queue_up(entered, Box::new(said));
             }
             live = Some(entered);
         }
@@ -177,7 +182,7 @@ impl Core {
         let live = self.tasks.live.enter(scope, id);
         let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
         if !live.claim(&sink) {
-            return self.enqueue(live, incoming);
+            return self.queue_up(live, incoming);
         }
         match self.begin(live, sink, incoming).await {
             Ok(drive) => Ok(Taken::Starts(drive)),
@@ -187,7 +192,7 @@ impl Core {
     }
 
     /// A message for a task whose turn still runs. One that has been taken already is not refused any more.
-    fn enqueue(self: Arc<Self>, live: Arc<Live>, incoming: Box<Incoming>) -> Result<Taken, Error> {
+    fn queue_up(self: Arc<Self>, live: Arc<Live>, incoming: Box<Incoming>) -> Result<Taken, Error> {
         let room = match contained("while_running", || self.spec.agent.while_running())? {
             WhileRunning::Queue(room) => room,
             WhileRunning::Refuse => 0,
@@ -219,7 +224,7 @@ impl Core {
     }
 
     /// Takes a message into its task and prepares the turn, for which the live task has been claimed.
-    async fn begin(
+    pub(super) async fn begin(
         self: Arc<Self>,
         live: Arc<Live>,
         sink: Sink,
@@ -272,7 +277,9 @@ impl Core {
         batch.status(update, is_new.then(|| message.clone()));
         let appended = self.tasks.append_held(scope, &task_id, batch, context.hold.clone()).await?;
         let referenced = self.referenced(scope, &message).await;
-        let facts = self.facts(configuration, metadata, context, referenced, Some((task, before.state)));
+        // What was kept of the call while it waited is nothing to the agent.
+        let state = before.state.filter(|state| !Waits::is(state));
+        let facts = self.facts(configuration, metadata, context, referenced, Some((task, state)));
         Ok((message, facts, appended.events))
     }
 
@@ -291,10 +298,11 @@ impl Core {
         &self,
         configuration: Option<SendMessageConfiguration>,
         metadata: Option<JsonObject>,
-        context: CallContext,
+        context: Box<CallContext>,
         referenced: Vec<Arc<Task>>,
         before: Option<(Arc<Task>, Option<Json>)>,
     ) -> Box<Facts> {
+        let context = *context;
         let (task, state) = before.map_or((None, None), |(task, state)| (Some(task), state));
         let now = Instant::now();
         let limit = now.checked_add(self.spec.turn_timeout).unwrap_or(now + NEVER);
@@ -356,12 +364,21 @@ impl Core {
                 Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
             );
         };
+        // It reserves anew what parking has settled.
+        let mut context = CallContext::new(principal.clone(), self.spec.name.clone());
+        let (message, configuration, metadata) = (message.clone(), None, None);
+        let request =
+            Box::new(SendMessageRequest { tenant: String::new(), message, configuration, metadata });
+        let message = request.message.clone();
+        if let Some(admitted) = self.tasks.readmit(Call { request, context: context.clone() }) {
+            context = admitted.await?;
+        }
         let incoming = Box::new(Incoming {
-            message: message.clone(),
+            message,
             is_new: false,
             configuration: None,
             metadata: None,
-            context: CallContext::new(principal.clone(), self.spec.name.clone()),
+            context,
             admission: None,
         });
         let live = self.tasks.live.enter(&scope, id);

@@ -94,6 +94,13 @@ impl HttpBody for Body {
     }
 }
 
+/// Nothing.
+impl Default for Body {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self::whole(bytes)

@@ -1,21 +1,23 @@
 //! The agent card as a document: derived from what is mounted, served with everything a cache wants.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use chancery_protocol::{
-    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Error, JsonObject, ProtocolBinding,
-    SecurityRequirement, SecurityScheme, VERSION_HEADER, Version,
+    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Error, JsonObject, LINEAGE_EXTENSION,
+    ProtocolBinding, SecurityRequirement, SecurityScheme, VERSION_HEADER, Version,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::body::Body;
 use super::versions::Versions;
 use crate::binding::head::query;
+use crate::client::{CardSeen, UNREACHABLE};
 use crate::dialect::v0_3;
 use crate::relay::Relay;
 use crate::spec::AgentSpec;
@@ -42,21 +44,31 @@ pub trait CardSigner: Send + Sync + 'static {
 /// For how long a card may be used without asking again.
 const CACHE_CONTROL: &str = "public, max-age=300";
 
-/// The card of an agent as its callers read it, by the version that they speak.
-#[derive(Debug)]
+/// The card of an agent as its callers read it. It is written and signed when somebody first asks for it: a fleet has many
+/// agents, and most of their cards nobody reads for a long time.
 pub(crate) struct Cards {
+    /// What is written, without signatures.
+    pub(super) card: Arc<AgentCard>,
+    /// The URIs of the extensions that the card names.
+    pub(crate) extensions: Vec<String>,
+    versions: Versions,
+    signer: Option<Arc<dyn CardSigner>>,
+    /// Since when the card says what it says.
+    since: SystemTime,
+    written: OnceLock<Written>,
+    /// Held by whoever writes, so that nobody does the same beside.
+    writing: Mutex<()>,
+}
+
+/// The card by the version that is spoken.
+struct Written {
     /// Of v1.0, and nothing else.
     pure: CardDocument,
     /// The same, with what readers of v0.3 look for beside it; none if that version is not served.
     union: Option<CardDocument>,
-    /// The URIs of the extensions that the card names.
-    pub(crate) extensions: Vec<String>,
-    /// What they are written from.
-    pub(super) card: Arc<AgentCard>,
 }
 
 /// A card, ready to be served.
-#[derive(Debug)]
 struct CardDocument {
     body: Bytes,
     etag: HeaderValue,
@@ -80,19 +92,25 @@ pub(crate) struct Place {
     pub(crate) jsonrpc_path: String,
     pub(crate) versions: Versions,
     pub(crate) grpc: Option<GrpcInterface>,
+    /// The `host:port` at which gRPC is for this agent alone, if there is one.
+    pub(crate) own_grpc: Option<String>,
     pub(crate) security: BTreeMap<String, SecurityScheme>,
+    /// Whether somebody looks at on whose behalf calls are made.
+    pub(crate) reads_descent: bool,
+    /// Whether whoever guards the agent shows each caller a card of its own.
+    pub(crate) extends: bool,
 }
 
 /// The card of an agent that is mounted at a URL: every interface, capability and mode in it is really there.
 pub(crate) fn derive(spec: &AgentSpec, place: &Place) -> AgentCard {
     let mut card = AgentCard::new(&*spec.name, &*spec.description, &*spec.version);
-    place.put_to(&mut card);
     card.capabilities = AgentCapabilities {
         streaming: Some(spec.streaming),
         push_notifications: Some(spec.push_notifications),
         extensions: extensions(spec),
-        extended_agent_card: Some(spec.extended_card.is_some()),
+        extended_agent_card: Some(place.extends || spec.extended_card.is_some()),
     };
+    place.put_to(&mut card);
     card.provider.clone_from(&spec.provider);
     card.documentation_url.clone_from(&spec.documentation_url);
     card.default_input_modes.clone_from(&spec.input_modes);
@@ -103,46 +121,53 @@ pub(crate) fn derive(spec: &AgentSpec, place: &Place) -> AgentCard {
 
 /// The card of an agent elsewhere that is served here: what it says about itself, and of what can be done with it only
 /// what can be done here. Its signatures do not hold for that, and how to authenticate there is not how to here.
-pub(crate) fn derive_relayed(relay: &Relay, own: Option<&AgentCard>, place: &Place) -> AgentCard {
-    let mut card = match own {
-        Some(own) => seen(own, relay),
-        None => unseen(relay),
+pub(crate) fn derive_relayed(relay: &Relay, seen: &CardSeen, place: &Place) -> AgentCard {
+    let mut card = match &seen.card {
+        Some(own) => AgentCard::clone(own),
+        None => {
+            let text = "The agent behind this one has shown no card that can be used yet, and is asked again";
+            AgentCard::new(&*relay.name, text, "0.0.0")
+        }
     };
     place.put_to(&mut card);
     card.capabilities.streaming = Some(true);
     card.capabilities.push_notifications = Some(relay.push_notifications);
-    card.capabilities.extended_agent_card = Some(false);
+    card.capabilities.extended_agent_card = Some(place.extends);
+    // Where it comes from is ours to say, whatever it says itself.
+    card.capabilities.extensions.retain(|extension| extension.uri != PROVENANCE_EXTENSION);
+    card.capabilities.extensions.push(provenance(relay, seen));
     card.signatures.clear();
+    for extension in &relay.extensions {
+        card.capabilities.extensions.retain(|known| known.uri != extension.uri);
+        card.capabilities.extensions.push(extension.clone());
+    }
     for skill in &mut card.skills {
         skill.security_requirements.clear();
     }
     card
 }
 
-/// The card of an agent elsewhere as it is there; if it was signed by somebody whom we trust, it says by whom.
-fn seen(own: &AgentCard, relay: &Relay) -> AgentCard {
-    let mut card = own.clone();
-    if let Some(key) = relay.client.card_key() {
-        card.capabilities.extensions.retain(|extension| extension.uri != PROVENANCE_EXTENSION);
-        card.capabilities.extensions.push(provenance("trust", "verified", &[("upstreamKey", &key)]));
+/// Where the card of an agent elsewhere comes from, and how far it is believed.
+fn provenance(relay: &Relay, seen: &CardSeen) -> AgentExtension {
+    let error = seen.error.as_deref().or_else(|| seen.card.is_none().then_some(UNREACHABLE));
+    let digest = seen.digest.as_ref().map(|digest| format!("sha-256:{digest}"));
+    let found = [
+        ("kind", Some("a2a")),
+        ("upstream", Some(&*relay.card_source_url())),
+        ("trust_tier", Some(relay.trust_tier(seen))),
+        ("upstream_key", seen.key.as_deref()),
+        ("upstream_digest", digest.as_deref()),
+        ("upstream_card_fetch_error", error),
+    ];
+    let mut params = serde_json::Map::new();
+    for (name, value) in found.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        params.insert(name.to_owned(), value.into());
     }
-    card
-}
-
-/// The card of an agent elsewhere of which there is no card to be shown, which says why.
-fn unseen(relay: &Relay) -> AgentCard {
-    let text = "The agent behind this one has shown no card that can be used yet, and is asked again";
-    let mut card = AgentCard::new(&*relay.name, text, "0");
-    let why = relay.card_error.as_deref().unwrap_or("unreachable");
-    card.capabilities.extensions.push(provenance("cardError", why, &[]));
-    card
-}
-
-fn provenance(name: &str, value: &str, more: &[(&str, &str)]) -> AgentExtension {
+    for (name, value) in &relay.provenance {
+        params.insert(name.clone(), value.as_str().into());
+    }
     let mut provenance = AgentExtension::new(PROVENANCE_EXTENSION);
     provenance.description = "Where this card comes from".to_owned();
-    let params = [("kind", "relay"), (name, value)].into_iter().chain(more.iter().copied());
-    let params: serde_json::Map<_, _> = params.map(|(name, value)| (name.to_owned(), value.into())).collect();
     provenance.params = JsonObject::parse(&serde_json::Value::from(params).to_string()).ok();
     provenance
 }
@@ -154,6 +179,14 @@ impl Place {
         card.security_schemes.clone_from(&self.security);
         let required = |name: &String| SecurityRequirement::default().and(name.as_str(), &[]);
         card.security_requirements = self.security.keys().map(required).collect();
+        let extensions = &mut card.capabilities.extensions;
+        if self.reads_descent && extensions.iter().all(|known| known.uri != LINEAGE_EXTENSION) {
+            let mut lineage = AgentExtension::new(LINEAGE_EXTENSION);
+            lineage.description =
+                "A message may carry the lineage token of the task that it is sent for; the answer says where it stands"
+                    .to_owned();
+            extensions.push(lineage);
+        }
     }
 
     /// Every way to call an agent that is mounted here.
@@ -171,6 +204,8 @@ impl Place {
             if let Some(grpc) = self.grpc.as_ref().filter(can_be_found) {
                 let found = AgentInterface::new(&*grpc.place, ProtocolBinding::Grpc).version(&*named);
                 interfaces.push(found.tenant(&*grpc.tenant));
+            } else if let Some(place) = &self.own_grpc {
+                interfaces.push(AgentInterface::new(&**place, ProtocolBinding::Grpc).version(&*named));
             }
         }
         if interfaces.is_empty() {
@@ -216,30 +251,50 @@ pub(crate) fn respond_keys(signer: &dyn CardSigner, method: &Method) -> Response
 }
 
 impl Cards {
-    /// Writes a card, signed if there is somebody who signs.
-    pub(crate) fn new(
-        card: &AgentCard,
-        versions: &Versions,
-        signer: Option<&Arc<dyn CardSigner>>,
-    ) -> Result<Self, Error> {
-        let mut card = card.clone();
-        if let Some(signer) = signer {
+    pub(crate) fn new(card: AgentCard, versions: &Versions, signer: Option<&Arc<dyn CardSigner>>) -> Self {
+        let extensions = card.capabilities.extensions.iter().map(|known| known.uri.clone()).collect();
+        Self {
+            card: Arc::new(card),
+            extensions,
+            versions: versions.clone(),
+            signer: signer.cloned(),
+            since: SystemTime::now(),
+            written: OnceLock::new(),
+            writing: Mutex::new(()),
+        }
+    }
+
+    fn written(&self) -> Result<&Written, Error> {
+        if let Some(written) = self.written.get() {
+            return Ok(written);
+        }
+        let _alone = self.writing.lock();
+        if let Some(written) = self.written.get() {
+            return Ok(written);
+        }
+        let written = self.write()?;
+        Ok(self.written.get_or_init(|| written))
+    }
+
+    /// Writes the card, signed if there is somebody who signs.
+    fn write(&self) -> Result<Written, Error> {
+        let mut card = AgentCard::clone(&self.card);
+        if let Some(signer) = &self.signer {
             signer.sign(&mut card)?;
         }
-        let pure = CardDocument::new(serde_json::to_vec(&card).map_err(Error::internal)?)?;
+        let pure = serde_json::to_vec(&card).map_err(Error::internal)?;
         let mut union = None;
-        let is_v0_1 = versions.serves(Version::V0_1);
-        if versions.serves(Version::V0_3) || is_v0_1 {
+        let is_v0_1 = self.versions.serves(Version::V0_1);
+        if self.versions.serves(Version::V0_3) || is_v0_1 {
             let mut body = Vec::new();
             v0_3::card::write_union(&mut body, &card, is_v0_1)?;
-            union = Some(CardDocument::new(body)?);
+            union = Some(CardDocument::new(body, self.since)?);
         }
-        let extensions = card.capabilities.extensions.iter().map(|known| known.uri.clone()).collect();
-        Ok(Self { pure, union, extensions, card: Arc::new(card) })
+        Ok(Written { pure: CardDocument::new(pure, self.since)?, union })
     }
 
     /// Answers GET and HEAD. Who does not say that it speaks v1.0 may be somebody who does not know it.
-    pub(crate) fn respond(&self, head: &Parts) -> Response<Body> {
+    pub(crate) fn respond(&self, head: &Parts) -> Result<Response<Body>, Error> {
         let header = head.headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
         let asked = match header {
             Some(asked) => Version::parse(asked.trim()),
@@ -247,25 +302,26 @@ impl Cards {
                 .find(|(name, _)| name.eq_ignore_ascii_case(VERSION_HEADER))
                 .and_then(|(_, value)| Version::parse(&value)),
         };
-        let document = match &self.union {
+        let written = self.written()?;
+        let document = match &written.union {
             Some(union) if asked.is_none_or(|version| version < Version::V1_0) => union,
-            _ => &self.pure,
+            _ => &written.pure,
         };
-        document.respond(&head.method, &head.headers)
+        Ok(document.respond(&head.method, &head.headers))
     }
 
     /// Appends the card that older callers read.
     pub(crate) fn write_old(&self, out: &mut Vec<u8>) -> Result<(), Error> {
-        out.extend_from_slice(&self.union.as_ref().unwrap_or(&self.pure).body);
+        let Written { pure, union } = self.written()?;
+        out.extend_from_slice(&union.as_ref().unwrap_or(pure).body);
         Ok(())
     }
 }
 
 impl CardDocument {
-    fn new(body: Vec<u8>) -> Result<Self, Error> {
+    fn new(body: Vec<u8>, modified: SystemTime) -> Result<Self, Error> {
         let digest = Sha256::digest(&body);
         let hex: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        let modified = SystemTime::now();
         let value = |text: String| HeaderValue::try_from(text).map_err(Error::internal);
         Ok(Self {
             body: body.into(),

@@ -1,6 +1,7 @@
 //! A call of gRPC on its way through the site: who, which version, which agent. The tenant names the agent, since no path
 //! can.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use super::ServerBuilder;
 use super::body::{self, Body, Unread};
 use super::mount::Mount;
 use super::site::Site;
+use super::socket::Listener;
 use crate::binding::grpc::{self, Method, Wanted, health, reflection};
 use crate::binding::head;
 use crate::dialect::{Dialect, v0_3};
@@ -26,11 +28,25 @@ pub(super) struct Grpc {
     pub(super) is_off: bool,
     /// An address of its own.
     pub(super) listen: Option<SocketAddr>,
+    /// Addresses for single agents.
+    pub(super) listen_for: Vec<(Arc<str>, SocketAddr)>,
     /// The `host:port` that the cards name.
     pub(super) place: Option<String>,
     /// Whether tools may ask what is served.
     pub(super) reflects: bool,
 }
+
+/// A port for gRPC.
+#[derive(Debug)]
+pub(super) struct GrpcPort {
+    /// The agent that it is for, if it is for one alone.
+    pub(super) agent: Option<Arc<str>>,
+    pub(super) listener: Listener,
+}
+
+/// The agent that a connection is for, by its port. Travels in the extensions of a request's head.
+#[derive(Clone, Debug)]
+pub(super) struct MeantFor(pub(super) Arc<str>);
 
 // === impl ServerBuilder ===
 
@@ -47,6 +63,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn grpc_listen(mut self, address: SocketAddr) -> Self {
         self.grpc.listen = Some(address);
+        self
+    }
+
+    /// Listens on one more address, where gRPC is for one agent unless a tenant names another: callers of v0.3 have no tenant to
+    /// name it by, so its card names this address to them.
+    #[must_use]
+    pub fn grpc_listen_for(mut self, agent: impl Into<Arc<str>>, address: SocketAddr) -> Self {
+        self.grpc.listen_for.push((agent.into(), address));
         self
     }
 
@@ -73,25 +97,43 @@ impl Grpc {
         if self.is_off { None } else { self.place.as_deref() }
     }
 
+    /// Listens wherever gRPC has an address of its own.
+    pub(super) async fn bind(&self) -> std::io::Result<Vec<GrpcPort>> {
+        let shared = self.listen.map(|address| (None, address));
+        let single = self.listen_for.iter().map(|(agent, address)| (Some(agent.clone()), *address));
+        let mut ports = Vec::new();
+        for (agent, address) in shared.into_iter().chain(single) {
+            ports.push(GrpcPort { agent, listener: Listener::Tcp(TcpListener::bind(address).await?) });
+        }
+        Ok(ports)
+    }
+
     /// Finds out where gRPC can be called, unless somebody has said so.
-    pub(super) fn name_place(&mut self, public_url: Option<&str>, own: Option<&TcpListener>) {
+    pub(super) fn name_place(&mut self, public_url: Option<&str>, ports: &[GrpcPort]) {
         if self.place.is_some() || self.is_off {
             return;
         }
-        let host_and_port = public_url.and_then(host_and_port);
-        let own = own.and_then(|listener| listener.local_addr().ok());
-        self.place = match (own, host_and_port) {
-            // The world may see the machine under another name.
-            (Some(own), Some((host, _))) => Some(format!("{host}:{}", own.port())),
-            (Some(own), None) if !own.ip().is_unspecified() => Some(own.to_string()),
-            (None, Some((host, port))) => Some(format!("{host}:{port}")),
-            _ => None,
+        let shared = ports.iter().find(|port| port.agent.is_none()).and_then(GrpcPort::address);
+        self.place = match shared {
+            Some(own) => place_of(public_url, own),
+            None => public_url.and_then(host_and_port).map(|(host, port)| format!("{host}:{port}")),
         };
+    }
+
+    /// Where each agent can be called that has a port of its own.
+    pub(super) fn own_places(
+        &self,
+        public_url: Option<&str>,
+        ports: &[GrpcPort],
+    ) -> HashMap<Arc<str>, String> {
+        let named = |port: &GrpcPort| Some((port.agent.clone()?, place_of(public_url, port.address()?)?));
+        if self.is_off { HashMap::new() } else { ports.iter().filter_map(named).collect() }
     }
 
     pub(super) fn problems(&self, may_be_reached: bool) -> Vec<String> {
         let mut problems = Vec::new();
-        if let Some(address) = self.listen.filter(|address| !address.ip().is_loopback() && !may_be_reached) {
+        let all = self.listen.iter().chain(self.listen_for.iter().map(|(_, address)| address));
+        for address in all.filter(|address| !address.ip().is_loopback() && !may_be_reached) {
             problems.push(format!(
                 "{address} can be reached from elsewhere and nobody is authenticated; add `authenticate`, or let everyone in with `allow_anonymous`"
             ));
@@ -102,10 +144,26 @@ impl Grpc {
         {
             problems.push(format!("`{place}` is no `host:port` for gRPC"));
         }
-        if self.is_off && (self.listen.is_some() || self.place.is_some()) {
+        if self.is_off && (self.listen.is_some() || self.place.is_some() || !self.listen_for.is_empty()) {
             problems.push("gRPC has an address and is switched off; drop one of the two".to_owned());
         }
         problems
+    }
+}
+
+// === impl GrpcPort ===
+
+impl GrpcPort {
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+}
+
+/// A port as the world sees it, which may know the machine under another name.
+fn place_of(public_url: Option<&str>, own: SocketAddr) -> Option<String> {
+    match public_url.and_then(host_and_port) {
+        Some((host, _)) => Some(format!("{host}:{}", own.port())),
+        None => (!own.ip().is_unspecified()).then(|| own.to_string()),
     }
 }
 
@@ -179,7 +237,7 @@ impl Site {
     where
         B: http_body::Body<Data = Bytes> + Send,
     {
-        let principal = self.authenticate(head)?;
+        let principal = self.authenticate(head, Some(operation))?;
         // Which agent it is for is known once it is read; whether it may be read, before.
         let nobody: Arc<str> = Arc::from("");
         let mut context = head::context(head, principal, &nobody, &self.mounter.versions, Some(version))?;
@@ -218,7 +276,8 @@ impl Site {
         })
     }
 
-    /// The agent that a tenant names; without one, the one that the authority names, the one at the root, or the only one.
+    /// The agent that a tenant names; without one, the one that the port is for or the authority names, the one at the root, or
+    /// the only one.
     fn grpc_mount(
         &self,
         head: &Parts,
@@ -226,9 +285,10 @@ impl Site {
         context: &CallContext,
     ) -> Result<Arc<Mount>, Error> {
         let (tenant, table) = (request.tenant_mut(), self.table.load());
+        let by_port = || head.extensions.get().and_then(|MeantFor(name)| table.named(name));
         let by_host = || self.named_by_authority(head).and_then(|name| table.named(name));
         let named = match tenant.is_empty() {
-            true => by_host(),
+            true => by_port().or_else(by_host),
             false => table.named(tenant),
         };
         let named = named.filter(|mount| !mount.internal || self.is_inside(context));

@@ -7,10 +7,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use chancery_protocol::{Caller, Denied, DynEndpoint, Error, Hold, Principal, TaskId};
-use http::header::{HeaderName, HeaderValue};
+use chancery_protocol::{
+    Admitted, Call, Caller, Denied, DynEndpoint, Error, Hold, Operation, Principal, SendMessageRequest,
+    TaskId,
+};
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Extensions, Response};
+use http::{Method, Response};
 
 use super::body::Body;
 
@@ -27,12 +30,33 @@ pub trait Guard: Send + Sync + 'static {
         false
     }
 
+    /// Has a call let through that nobody waits for: one that was waiting when an earlier process ended, or that goes on after
+    /// its caller has authenticated elsewhere. None if nobody has to let calls to this agent through.
+    fn readmit(&self, agent: &str, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {
+        let _ = (agent, call);
+        None
+    }
+
+    /// Whether it answers, in the place of every agent, who asks for a card of their own (GetExtendedAgentCard); the cards
+    /// then say that there is one.
+    fn extends_cards(&self) -> bool {
+        false
+    }
+
     /// What calls of an earlier process hold for tasks of an agent that it left unfinished.
     fn restored(&self, agent: &str) -> Vec<Restored>;
 
     /// Counts a request, whatever it asks for: with nobody's name before it is known whose it is, then with the
     /// caller's.
     fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied>;
+
+    /// Counts a request to cancel a task, for which there was no room otherwise. Whoever has asked too often must still be
+    /// able to stop what was begun, so there should be room of its own for these. Lets all of them through unless the guard
+    /// knows better.
+    fn count_cancel(&self, source: Option<IpAddr>, caller: &Caller) -> Result<(), Denied> {
+        let _ = (source, caller);
+        Ok(())
+    }
 }
 
 /// What a call of an earlier process holds for a task.
@@ -65,28 +89,65 @@ pub(crate) struct Visit(Arc<Seen>);
 struct Seen {
     source: Option<IpAddr>,
     rate: OnceLock<Rate>,
+    /// Why it is refused, unless it turns out to be one to cancel a task.
+    refused: OnceLock<Denied>,
 }
+
+/// A request to cancel a task is not longer than this, where only its body says that it is one.
+pub(super) const CANCEL_BYTES: usize = 4 << 10;
 
 impl Visit {
     /// Counts a request of which nothing is known but where it comes from.
-    pub(super) fn begin(
-        guard: &dyn Guard,
-        source: Option<IpAddr>,
-        extensions: &mut Extensions,
-    ) -> Result<Self, Error> {
-        let visit = Self(Arc::new(Seen { source, rate: OnceLock::new() }));
-        extensions.insert(visit.clone());
+    pub(super) fn begin(guard: &dyn Guard, source: Option<IpAddr>, head: &mut Parts) -> Result<Self, Error> {
+        let seen = Seen { source, rate: OnceLock::new(), refused: OnceLock::new() };
+        let visit = Self(Arc::new(seen));
+        head.extensions.insert(visit.clone());
         match guard.count(source, None) {
             Ok(_) => Ok(visit),
-            Err(denied) => Err(denied.into()),
+            Err(denied) => visit.refuse_unless_cancel(head, denied).map(|()| visit),
         }
     }
 
-    /// Counts it as this caller's.
-    pub(super) fn count(&self, guard: &dyn Guard, caller: &Caller) -> Result<(), Error> {
-        if let Some(rate) = guard.count(self.0.source, Some(caller))? {
-            let _ = self.0.rate.set(rate);
+    /// Counts it as this caller's, before it is known what is asked for.
+    pub(super) fn count(&self, guard: &dyn Guard, head: &Parts, caller: &Caller) -> Result<(), Error> {
+        if self.is_refused() {
+            return Ok(());
         }
+        match guard.count(self.0.source, Some(caller)) {
+            Ok(Some(rate)) => drop(self.0.rate.set(rate)),
+            Ok(None) => {}
+            Err(denied) => self.refuse_unless_cancel(head, denied)?,
+        }
+        Ok(())
+    }
+
+    /// Now it is known what is asked for.
+    pub(super) fn asks_for(
+        &self,
+        guard: &dyn Guard,
+        caller: &Caller,
+        operation: Option<Operation>,
+    ) -> Result<(), Error> {
+        match self.0.refused.get() {
+            None => Ok(()),
+            Some(_) if operation == Some(Operation::CancelTask) => {
+                Ok(guard.count_cancel(self.0.source, caller)?)
+            }
+            Some(denied) => Err(denied.clone().into()),
+        }
+    }
+
+    /// Whether it is refused unless it turns out to be one to cancel a task.
+    pub(super) fn is_refused(&self) -> bool {
+        self.0.refused.get().is_some()
+    }
+
+    /// Refuses at once what cannot be a request to cancel a task, and leaves the rest to be read.
+    fn refuse_unless_cancel(&self, head: &Parts, denied: Denied) -> Result<(), Error> {
+        if !may_cancel(head) {
+            return Err(denied.into());
+        }
+        let _ = self.0.refused.set(denied);
         Ok(())
     }
 
@@ -112,4 +173,12 @@ impl Visit {
             response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from(value));
         }
     }
+}
+
+/// Whether a request may be one to cancel a task, as far as its head says.
+fn may_cancel(head: &Parts) -> bool {
+    let path = head.uri.path();
+    let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let is_short = length.is_none_or(|length: usize| length <= CANCEL_BYTES);
+    head.method == Method::POST && (path.ends_with(":cancel") || path.ends_with("/CancelTask") || is_short)
 }

@@ -8,26 +8,32 @@ use std::time::Duration;
 
 use chancery_protocol::BoxFuture;
 use futures_util::FutureExt;
+use futures_util::future::select_all;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+#[cfg(unix)]
+use tokio::io::AsyncReadExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::grpc::GrpcPort;
 use super::limits::ServerLimits;
+use super::proxies::Peer;
 use super::service::Service;
+use super::socket::{Accepted, Listener};
 use crate::muffler::Muffler;
 use crate::runtime::Runtime;
 
 /// A site that listens.
 #[derive(Debug)]
 pub struct Server {
-    pub(super) listener: TcpListener,
-    /// For gRPC, if that has a port of its own.
-    pub(super) grpc_listener: Option<TcpListener>,
+    pub(super) listener: Listener,
+    /// For gRPC, where that has ports of its own.
+    pub(super) grpc_ports: Vec<GrpcPort>,
     pub(super) service: Service,
     pub(super) url: String,
     pub(super) recovered: usize,
@@ -36,14 +42,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// The address that it listens on.
+    /// The address that it listens on. A socket in the file system has none.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// The address that it listens on for gRPC, if that is another one.
     pub fn grpc_addr(&self) -> Option<SocketAddr> {
-        self.grpc_listener.as_ref().and_then(|listener| listener.local_addr().ok())
+        self.grpc_ports.iter().find(|port| port.agent.is_none()).and_then(GrpcPort::address)
+    }
+
+    /// The address that it listens on for gRPC to one agent, if that has one.
+    pub fn grpc_addr_of(&self, agent: &str) -> Option<SocketAddr> {
+        self.grpc_ports.iter().find(|port| port.agent.as_deref() == Some(agent)).and_then(GrpcPort::address)
     }
 
     /// The URL that its cards name.
@@ -82,14 +93,21 @@ impl Server {
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
-                accepted = accept(&self.listener, &connections) => accepted,
-                accepted = accept_if(self.grpc_listener.as_ref(), &connections) => accepted,
+                accepted = accept(&self.listener, &connections) => (accepted, None),
+                accepted = accept_any(&self.grpc_ports, &connections) => accepted,
                 () = &mut stop => break,
             };
-            let (stream, permit) = accepted;
-            self.spawn(stream, permit, &http, &graceful, &stopping);
+            match accepted {
+                ((Accepted::Tcp(stream), permit), agent) => {
+                    self.spawn(stream, permit, agent, &http, &graceful, &stopping);
+                }
+                #[cfg(unix)]
+                ((Accepted::Unix(stream), permit), _) => {
+                    self.spawn_unix(stream, permit, &http, &graceful, &stopping);
+                }
+            }
         }
-        drop((self.listener, self.grpc_listener));
+        drop((self.listener, self.grpc_ports));
         stopping.cancel();
         self.service.stop();
         tracing::info!("no longer accepting connections; waiting for open calls");
@@ -105,13 +123,14 @@ impl Server {
         &self,
         stream: TcpStream,
         permit: OwnedSemaphorePermit,
+        agent: Option<Arc<str>>,
         http: &Arc<Http>,
         graceful: &GracefulShutdown,
         stopping: &CancellationToken,
     ) {
         let service = match stream.peer_addr() {
-            Ok(peer) => self.service.for_connection(peer.ip()),
-            Err(_) => self.service.clone(),
+            Ok(peer) => self.service.for_connection(Peer::Address(peer.ip()), agent),
+            Err(_) => self.service.for_connection(Peer::Unknown, agent),
         };
         let (http, watcher) = (http.clone(), graceful.watcher());
         // A connection that has said nothing yet has nothing to finish.
@@ -136,6 +155,29 @@ impl Server {
             let spoken = tokio::time::timeout(http.header_timeout, spoken(&stream));
             if let Some(Ok(Ok(version))) = stopping.run_until_cancelled(spoken).await {
                 http.serve(version, stream, service, watcher).await;
+            }
+            drop(permit);
+        });
+    }
+
+    /// The same for a connection on this machine, which nobody can look into without taking what there is.
+    #[cfg(unix)]
+    fn spawn_unix(
+        &self,
+        mut stream: tokio::net::UnixStream,
+        permit: OwnedSemaphorePermit,
+        http: &Arc<Http>,
+        graceful: &GracefulShutdown,
+        stopping: &CancellationToken,
+    ) {
+        let service = self.service.for_connection(Peer::Socket, None);
+        let (http, watcher, stopping) = (http.clone(), graceful.watcher(), stopping.clone());
+        tokio::spawn(async move {
+            let beginning = tokio::time::timeout(http.header_timeout, beginning(&mut stream));
+            if let Some(Ok(Ok((version, taken)))) = stopping.run_until_cancelled(beginning).await {
+                let (read, write) = stream.into_split();
+                let whole = tokio::io::join(std::io::Cursor::new(taken).chain(read), write);
+                http.serve(version, whole, service, watcher).await;
             }
             drop(permit);
         });
@@ -228,6 +270,21 @@ async fn spoken(stream: &TcpStream) -> io::Result<Version> {
     }
 }
 
+/// Takes the first bytes, as many as tell which version is spoken.
+#[cfg(unix)]
+async fn beginning(stream: &mut tokio::net::UnixStream) -> io::Result<(Version, Vec<u8>)> {
+    let mut taken = Vec::with_capacity(PREFACE.len());
+    loop {
+        let more = (&mut *stream).take((PREFACE.len() - taken.len()) as u64).read_buf(&mut taken).await?;
+        if more == 0 || !PREFACE.starts_with(&taken) {
+            return Ok((Version::One, taken));
+        }
+        if taken.len() == PREFACE.len() {
+            return Ok((Version::Two, taken));
+        }
+    }
+}
+
 #[cfg(feature = "tls")]
 fn negotiated(stream: &tokio_rustls::server::TlsStream<TcpStream>) -> Version {
     match stream.get_ref().1.alpn_protocol() {
@@ -237,17 +294,11 @@ fn negotiated(stream: &tokio_rustls::server::TlsStream<TcpStream>) -> Version {
 }
 
 /// Takes the next connection, once there is room for one. The kernel queues those who come too early.
-async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+async fn accept(listener: &Listener, connections: &Arc<Semaphore>) -> (Accepted, OwnedSemaphorePermit) {
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else { continue };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "connection lost before it was served");
-                    continue;
-                }
-                return (stream, permit);
-            }
+            Ok(stream) => return (stream, permit),
             Err(error) => {
                 // Out of file descriptors, most likely: closing connections will free some.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -257,14 +308,17 @@ async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStr
     }
 }
 
-async fn accept_if(
-    listener: Option<&TcpListener>,
+/// The same on any of several ports, with the agent that the port is for.
+async fn accept_any(
+    ports: &[GrpcPort],
     connections: &Arc<Semaphore>,
-) -> (TcpStream, OwnedSemaphorePermit) {
-    match listener {
-        Some(listener) => accept(listener, connections).await,
-        None => std::future::pending().await,
+) -> ((Accepted, OwnedSemaphorePermit), Option<Arc<str>>) {
+    if ports.is_empty() {
+        return std::future::pending().await;
     }
+    let accepting = ports.iter().map(|port| Box::pin(accept(&port.listener, connections)));
+    let (accepted, place, _) = select_all(accepting).await;
+    (accepted, ports[place].agent.clone())
 }
 
 /// Ready on SIGTERM or Ctrl-C.

@@ -7,20 +7,24 @@
 mod axum;
 mod body;
 mod card;
+mod cors;
 mod grpc;
 mod guard;
 mod hygiene;
+mod jsonrpc;
 mod limits;
 mod listener;
 mod mount;
 mod mounter;
 mod offer;
 mod problems;
+mod proxies;
 mod routes;
 mod service;
 mod shown;
 mod site;
 mod slots;
+mod socket;
 mod table;
 #[cfg(feature = "tls")]
 mod tls;
@@ -28,6 +32,8 @@ mod versions;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+#[cfg(unix)]
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -39,23 +45,27 @@ use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio_util::sync::CancellationToken;
 
 use crate::dialect::v0_3;
-use crate::egress::Egress;
+use crate::egress::{Egress, Prefix};
 use crate::push::PushLimits;
 use crate::relay::Relay;
 use crate::spec::AgentSpec;
 use grpc::Grpc;
 use mounter::Mounter;
+use proxies::Proxies;
 use site::{Authenticate, Site};
 use slots::StreamSlots;
+use socket::Listener;
 use table::Table;
 
 pub use body::Body;
 pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS};
+pub use cors::Cors;
 pub(crate) use guard::Visit;
 pub use guard::{Guard, Rate, Restored};
 pub use limits::ServerLimits;
 pub use listener::Server;
 pub use offer::Offer;
+pub use proxies::ForwardedBy;
 pub use routes::{Refused, Routes, Visitor, Way};
 pub use service::Service;
 pub(crate) use slots::StreamSlot;
@@ -84,6 +94,8 @@ pub struct ServerBuilder {
     anonymous_extended_card: bool,
     security: BTreeMap<String, SecurityScheme>,
     card_signer: Option<Arc<dyn CardSigner>>,
+    proxies: Proxies,
+    cors: Option<Cors>,
     jsonrpc_path: String,
     versions: Versions,
     old_form: Option<v0_3::Form>,
@@ -139,6 +151,8 @@ impl Server {
             anonymous_extended_card: false,
             security: BTreeMap::new(),
             card_signer: None,
+            proxies: Proxies::default(),
+            cors: None,
             jsonrpc_path: "/".to_owned(),
             versions: Versions::all(),
             old_form: None,
@@ -245,6 +259,29 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets web pages call from a browser; none may unless this is said.
+    #[must_use]
+    pub fn cors(mut self, cors: Cors) -> Self {
+        self.cors = Some(cors);
+        self
+    }
+
+    /// Believes proxies with these addresses where a request comes from, which is who a rate is for and what a log shows. They
+    /// say it in this header.
+    #[must_use]
+    pub fn trust_proxies(mut self, ranges: impl IntoIterator<Item = Prefix>, header: ForwardedBy) -> Self {
+        self.proxies.ranges.extend(ranges);
+        self.proxies.header = header;
+        self
+    }
+
+    /// Believes the same of whoever connects to a socket in the file system: see [`bind_unix`](Self::bind_unix).
+    #[must_use]
+    pub fn trust_socket(mut self) -> Self {
+        self.proxies.socket = true;
+        self
+    }
+
     /// Lets anyone in who can reach the address, although nobody is authenticated.
     #[must_use]
     pub fn allow_anonymous(mut self) -> Self {
@@ -336,18 +373,28 @@ impl ServerBuilder {
         if self.public_url.is_none() && !address.ip().is_unspecified() {
             self.public_url = Some(format!("{}://{address}", self.scheme()));
         }
-        let grpc_listener = match self.grpc.listen {
-            Some(address) => Some(TcpListener::bind(address).await?),
-            None => None,
-        };
-        self.grpc.name_place(self.public_url.as_deref(), grpc_listener.as_ref());
+        self.listen(Listener::Tcp(listener), Some(address)).await
+    }
+
+    /// Listens on a socket in the file system, for those whom its mode lets in (`0o660`: its owner and its group). One that
+    /// an earlier process left is replaced. Needs a public URL; TLS is left to whoever stands in front.
+    #[cfg(unix)]
+    pub async fn bind_unix(self, path: impl AsRef<Path>, mode: u32) -> Result<Server, ServeError> {
+        let socket = socket::unix::Socket::bind(path.as_ref(), mode)?;
+        self.listen(Listener::Unix(socket), None).await
+    }
+
+    async fn listen(mut self, listener: Listener, address: Option<SocketAddr>) -> Result<Server, ServeError> {
+        let grpc_ports = self.grpc.bind().await?;
+        self.grpc.name_place(self.public_url.as_deref(), &grpc_ports);
+        let own_grpc = self.grpc.own_places(self.public_url.as_deref(), &grpc_ports);
         #[cfg(feature = "tls")]
         let tls = self.tls.take();
-        let (service, url) = self.build_site(Some(address))?;
+        let (service, url) = self.build_site(address, own_grpc)?;
         let recovered = service.recover().await.map_err(ServeError::Recover)?;
         Ok(Server {
             listener,
-            grpc_listener,
+            grpc_ports,
             service,
             url,
             recovered,
@@ -360,7 +407,7 @@ impl ServerBuilder {
     /// to be called in: old tasks are swept and notifications posted beside the service. On a store that has been
     /// used before, call [`Service::recover`] before the first request.
     pub fn build(self) -> Result<Service, BuildError> {
-        Ok(self.build_site(None)?.0)
+        Ok(self.build_site(None, HashMap::new())?.0)
     }
 
     fn scheme(&self) -> &'static str {
@@ -371,7 +418,11 @@ impl ServerBuilder {
         "http"
     }
 
-    fn build_site(self, address: Option<SocketAddr>) -> Result<(Service, String), BuildError> {
+    fn build_site(
+        self,
+        address: Option<SocketAddr>,
+        own_grpc: HashMap<Arc<str>, String>,
+    ) -> Result<(Service, String), BuildError> {
         let mut problems = self.problems(address);
         problems.extend(self.grpc.problems(self.authenticate.is_some() || self.allow_anonymous));
         if !problems.is_empty() {
@@ -388,6 +439,7 @@ impl ServerBuilder {
             security: self.security,
             card_signer: self.card_signer,
             grpc: self.grpc.place().map(str::to_owned),
+            own_grpc,
             tenant_is_realm: self.tenant_is_realm,
             extends: self.authenticate.is_some() || self.anonymous_extended_card,
             egress: self.egress,
@@ -395,21 +447,15 @@ impl ServerBuilder {
             deliverer: OnceLock::new(),
         };
         let alone = self.agents.len() == 1;
-        let mounted = self.agents.iter().map(|offer| {
-            let unwritten = |error| format!("agent `{}`: its card cannot be written: {error}", offer.name());
-            mounter.mount(offer, alone, None).map_err(unwritten)
-        });
-        let mounts: Vec<_> =
-            mounted.filter_map(|mount| mount.map_err(|problem| problems.push(problem)).ok()).collect();
-        if !problems.is_empty() {
-            return Err(BuildError { problems });
-        }
+        let mounts: Vec<_> = self.agents.iter().map(|offer| mounter.mount(offer, alone, None)).collect();
         let site = Site {
             table: ArcSwap::from_pointee(Table::new(mounts, HashMap::new())),
             mounter,
             changing: tokio::sync::Mutex::new(()),
             routes: self.routes,
             authenticate: self.authenticate,
+            proxies: self.proxies,
+            cors: self.cors,
             limits: self.limits,
             old_form: self.old_form,
             streams: StreamSlots::new(&self.limits),

@@ -16,6 +16,7 @@ use crate::binding::head;
 use crate::dialect::Dialect;
 use crate::relay::RelayEndpoint;
 use crate::runtime::Runtime;
+use crate::tasks::Door;
 
 /// An agent at a path.
 pub(crate) struct Mount {
@@ -120,6 +121,15 @@ impl Served {
 
     pub(super) fn relay(&self) -> Option<&RelayEndpoint> {
         if let Self::Relay(relay) = self { Some(relay) } else { None }
+    }
+
+    /// Says who lets calls through that nobody waits for.
+    pub(super) fn guarded_by(&self, door: Door) {
+        match self {
+            Self::Agent(runtime) => runtime.guarded_by(door),
+            Self::Relay(relay) => relay.guarded_by(door),
+            Self::Endpoint(_) => {}
+        }
     }
 
     /// Whether the two keep their tasks in the same way, so that one can go on with those of the other.

@@ -1,9 +1,9 @@
 //! Makes mounts of what is offered, when a site is built and whenever something is put there later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use chancery_protocol::{AgentCard, Error, SecurityScheme};
+use chancery_protocol::{AgentCard, SecurityScheme};
 use chancery_store::Store;
 
 use super::card::{CardSigner, GrpcInterface, Place};
@@ -17,6 +17,7 @@ use crate::push::{Deliverer, PushLimits};
 use crate::relay::Relay;
 use crate::runtime::Runtime;
 use crate::spec::AgentSpec;
+use crate::tasks::Door;
 use crate::tasks::Notifier;
 
 /// What every mount of a site has in common.
@@ -31,6 +32,8 @@ pub(crate) struct Mounter {
     pub(super) card_signer: Option<Arc<dyn CardSigner>>,
     /// The `host:port` that the cards name for gRPC.
     pub(super) grpc: Option<String>,
+    /// The same for agents that have a port of their own, by name.
+    pub(super) own_grpc: HashMap<Arc<str>, String>,
     pub(super) tenant_is_realm: bool,
     /// Whether callers may see extended cards at all.
     pub(super) extends: bool,
@@ -43,17 +46,13 @@ pub(crate) struct Mounter {
 impl Mounter {
     /// Mounts something. An agent that takes the place of an `earlier` one goes on with its tasks: those who work on them
     /// or watch them are known to it. One that is `alone` can be found without its name.
-    pub(super) fn mount(
-        &self,
-        offer: &Offer,
-        alone: bool,
-        earlier: Option<&Served>,
-    ) -> Result<Arc<Mount>, Error> {
+    pub(super) fn mount(&self, offer: &Offer, alone: bool, earlier: Option<&Served>) -> Arc<Mount> {
         let Offer { path, what, internal } = offer;
         let tenant = if path.is_empty() || alone { "" } else { what.name() };
-        let place = self.place(path, tenant);
+        let mut place = self.place(path, tenant);
+        place.own_grpc = self.own_grpc.get(what.name()).cloned();
         let card = Arc::new(what.card(&place));
-        let shown = Shown::new(AgentCard::clone(&card), &self.versions, self.card_signer.clone())?;
+        let shown = Shown::new(AgentCard::clone(&card), &self.versions, self.card_signer.clone());
         let (store, notifier) = (self.store.clone(), self.notifier(what));
         let served = match what {
             Offered::Agent(spec) => {
@@ -66,9 +65,13 @@ impl Mounter {
             }
             Offered::Endpoint { endpoint, .. } => Served::Endpoint(endpoint.clone()),
         };
-        let guarded = self.guard.as_ref().map(|guard| guard.protect(what.name(), served.endpoint()));
+        let guarded = self.guard.as_ref().map(|guard| {
+            let (again, name) = (guard.clone(), what.name().clone());
+            served.guarded_by(Door(Arc::new(move |call| again.readmit(&name, call))));
+            guard.protect(what.name(), served.endpoint())
+        });
         let bare = self.jsonrpc_path.trim_end_matches('/');
-        Ok(Arc::new(Mount {
+        Arc::new(Mount {
             path: path.clone(),
             name: what.name().clone(),
             internal: *internal,
@@ -77,7 +80,7 @@ impl Mounter {
             served,
             guarded,
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
-        }))
+        })
     }
 
     /// A path here, as cards name it.
@@ -88,7 +91,10 @@ impl Mounter {
             jsonrpc_path: self.jsonrpc_path.clone(),
             versions: self.versions.clone(),
             grpc: self.grpc.as_ref().map(grpc),
+            own_grpc: None,
             security: self.security.clone(),
+            reads_descent: self.guard.is_some(),
+            extends: self.guard.as_ref().is_some_and(|guard| guard.extends_cards()),
         }
     }
 

@@ -123,7 +123,7 @@ impl Offered {
     pub(super) fn card(&self, place: &Place) -> AgentCard {
         match self {
             Self::Agent(spec) => derive(spec, place),
-            Self::Relay(relay) => derive_relayed(relay, relay.card.as_deref(), place),
+            Self::Relay(relay) => derive_relayed(relay, &relay.card_seen(), place),
             Self::Endpoint { card, .. } => {
                 let mut card = AgentCard::clone(card);
                 place.put_to(&mut card);

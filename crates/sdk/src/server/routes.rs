@@ -6,7 +6,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_protocol::{AgentCard, BoxFuture, Caller, Error};
+use chancery_protocol::{
+    AgentCard, BoxFuture, CallContext, Caller, Error, ErrorCode, NoRoute, Reply, Request, VERSION_HEADER,
+    Version,
+};
+use futures_util::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -16,7 +20,8 @@ use parking_lot::Mutex;
 use super::body::{self, Body, Unread};
 use super::card::Cards;
 use super::site::Site;
-use crate::binding::head;
+use crate::binding::{head, rest};
+use crate::dialect::Dialect;
 
 /// Says whose a request is, before the paths of the agents are looked at. Written by whoever serves something beside
 /// agents; a server without any serves only them.
@@ -43,6 +48,13 @@ pub trait Routes: Send + Sync + 'static {
     /// Where a request leads, if not to the agent at its path. Asked for every request, with its head alone; the request
     /// has been counted and is not malformed, but nobody knows yet whose it is. Requests of gRPC are not asked about.
     fn find(&self, head: &Parts) -> Option<Way>;
+
+    /// How a request is refused that comes too often to be asked about: by a form of one's own, where those who ask at its
+    /// path read another than that of A2A.
+    fn refuse(&self, head: &Parts, error: &Error) -> Option<Response<Body>> {
+        let _ = (head, error);
+        None
+    }
 }
 
 /// Where a request leads.
@@ -128,7 +140,47 @@ impl Visitor {
 
     /// Finds out who is calling, and counts the request as theirs. To be asked once.
     pub fn caller(&self) -> Result<Caller, Refused> {
-        Ok(self.site.authenticate(&self.head)?)
+        Ok(self.site.authenticate(&self.head, None)?)
+    }
+
+    /// The same for somebody who knows nothing of A2A, and need not say which version of it is spoken.
+    #[must_use]
+    pub fn plain(mut self) -> Self {
+        speak_newest(&mut self.head);
+        self
+    }
+
+    /// Whether there is an agent of this name for whoever asks: one that is internal is not there for everybody.
+    pub fn sees(&self, agent: &str) -> bool {
+        let mount = self.site.table.load().named(agent).cloned();
+        mount.is_some_and(|mount| !mount.internal || self.site.is_insider(&self.head))
+    }
+
+    /// What is known from the head of the request about a call that this caller makes to an agent.
+    pub fn context(&self, agent: &str, caller: Caller) -> Result<Box<CallContext>, Error> {
+        let versions = &self.site.mounter.versions;
+        head::context(&self.head, caller, &agent.into(), versions, Some(Version::V1_0))
+    }
+
+    /// Has the agent that the context names answer a call, through everything that stands in front of it, as though the
+    /// request had come to the path of that agent.
+    pub async fn call(&self, request: Request, context: Box<CallContext>) -> Result<Reply, Error> {
+        let mount = self.site.table.load().named(&context.agent).cloned();
+        let mount = mount.filter(|mount| !mount.internal || self.site.is_inside(&context));
+        let mount = mount.ok_or_else(|| Error::new(ErrorCode::MethodNotFound))?;
+        let (reply, slot) = self.site.call(&mount, Dialect::V1_0, request, context, None).await?;
+        Ok(match reply {
+            // The place of a stream is taken for as long as the stream is there.
+            Reply::Stream(events) => Reply::Stream(Box::pin(events.inspect(move |_| {
+                let _taken = &slot;
+            }))),
+            reply => reply,
+        })
+    }
+
+    /// The answer to a path that does not exist.
+    pub fn nowhere(&self) -> Response<Body> {
+        rest::no_route(rest::wants_a2a_json(&self.head), NoRoute::Path)
     }
 
     /// A card that is for this visitor alone, as the cards of agents are served: see [`Service::complete_card`](super::Service::complete_card).
@@ -136,7 +188,7 @@ impl Visitor {
         let mounter = &self.site.mounter;
         mounter.place(path, tenant).put_to(&mut card);
         let mut response =
-            Cards::new(&card, &mounter.versions, mounter.card_signer.as_ref())?.respond(&self.head);
+            Cards::new(card, &mounter.versions, mounter.card_signer.as_ref()).respond(&self.head)?;
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         headers.insert(header::VARY, HeaderValue::from_static("A2A-Version, Authorization"));
@@ -154,6 +206,13 @@ impl Visitor {
 impl std::fmt::Debug for Visitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Visitor").field("uri", &self.head.uri).finish_non_exhaustive()
+    }
+}
+
+/// Has a caller who does not say which version is spoken be taken to speak the newest.
+pub(super) fn speak_newest(head: &mut Parts) {
+    if !head.headers.contains_key(VERSION_HEADER) {
+        head.headers.insert(VERSION_HEADER, HeaderValue::from_static("1.0"));
     }
 }
 

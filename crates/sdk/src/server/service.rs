@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,12 +9,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use chancery_protocol::{AgentCard, BoxFuture, DynEndpoint, Error, Principal, TaskId};
 use http::Response;
+use tower_layer::Layer as _;
 
 use super::body::Body;
+use super::cors::Cors;
+use super::grpc::MeantFor;
 use super::limits::ServerLimits;
 use super::mount::{Mount, Served};
 use super::offer::Offer;
 use super::problems::clashes;
+use super::proxies::Peer;
 use super::site::Site;
 use super::table::Table;
 use super::{BuildError, ServeError};
@@ -29,20 +32,22 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Service {
     site: Arc<Site>,
-    /// Where the requests come from, if they all come over one connection.
-    source: Option<IpAddr>,
+    /// The other end of the connection, if all requests come over one.
+    peer: Peer,
+    /// The agent that gRPC is for over that connection, if it is one alone.
+    agent: Option<Arc<str>>,
 }
 
 // === impl Service ===
 
 impl Service {
     pub(crate) fn new(site: Site) -> Self {
-        Self { site: Arc::new(site), source: None }
+        Self { site: Arc::new(site), peer: Peer::Unknown, agent: None }
     }
 
     /// The same for one connection.
-    pub(crate) fn for_connection(&self, source: IpAddr) -> Self {
-        Self { site: self.site.clone(), source: Some(source) }
+    pub(crate) fn for_connection(&self, peer: Peer, agent: Option<Arc<str>>) -> Self {
+        Self { site: self.site.clone(), peer, agent }
     }
 
     /// Puts something at a path while the site is served. What was there under the same name before it goes on with what it
@@ -97,9 +102,6 @@ impl Service {
         let earlier: Vec<_> = known.filter(|mount| offer.what.is_like(&mount.served)).collect();
         let mounter = &self.site.mounter;
         let mount = mounter.mount(offer, false, earlier.first().map(|mount| &mount.served));
-        let mount = mount.map_err(|error| BuildError {
-            problems: vec![format!("agent `{name}`: its card cannot be written: {error}")],
-        })?;
         if before.named(name).is_none() && before.retired(name).is_none() {
             self.recover_one(&mount).await.map_err(ServeError::Recover)?;
         }
@@ -152,7 +154,7 @@ impl Service {
         self.site.table.load().named(agent).map(|mount| mount.endpoint())
     }
 
-    /// The card of an agent, as it is shown now.
+    /// The card of an agent, as it is shown now; its signatures are made when it is shown.
     pub fn card(&self, agent: &str) -> Option<Arc<AgentCard>> {
         self.site.table.load().named(agent).map(|mount| mount.shown.now().card.clone())
     }
@@ -190,9 +192,9 @@ impl Service {
         mount.served.recover(&mount.name, restored.unwrap_or_default()).await
     }
 
-    /// Signs all cards again, as after a change of keys.
-    pub fn sign_cards_again(&self) -> Result<(), Error> {
-        self.site.table.load().mounts().try_for_each(|mount| mount.shown.sign_again())
+    /// Has all cards signed again, as after a change of keys: each when somebody next asks for it.
+    pub fn sign_cards_again(&self) {
+        self.site.table.load().mounts().for_each(|mount| mount.shown.sign_again());
     }
 
     pub(crate) fn deliverer(&self) -> Option<&Deliverer> {
@@ -232,14 +234,57 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let (site, source) = (self.site.clone(), self.source);
-        let (head, body) = request.into_parts();
+        let inner = Inner { site: self.site.clone(), peer: self.peer, agent: self.agent.clone() };
+        match &self.site.cors {
+            None => inner.answer(request),
+            Some(Cors(cors)) => Box::pin(cors.layer(inner).call(request)),
+        }
+    }
+}
+
+/// The site as browsers do not see it.
+struct Inner {
+    site: Arc<Site>,
+    peer: Peer,
+    agent: Option<Arc<str>>,
+}
+
+impl Inner {
+    fn answer<B>(&self, request: http::Request<B>) -> BoxFuture<'static, Result<Response<Body>, Infallible>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
+        let (site, peer) = (self.site.clone(), self.peer);
+        let (mut head, body) = request.into_parts();
+        if let Some(agent) = &self.agent {
+            head.extensions.insert(MeantFor(agent.clone()));
+        }
         Box::pin(async move {
             Ok(match &site.mounter.guard {
-                None => site.respond(head, body).await,
-                Some(guard) => site.respond_guarded(&**guard, source, head, body).await,
+                None => site.respond(&head, body).await,
+                Some(guard) => {
+                    let source = site.proxies.source(peer, &head.headers);
+                    site.respond_guarded(&**guard, source, &mut head, body).await
+                }
             })
         })
+    }
+}
+
+impl<B> tower_service::Service<http::Request<B>> for Inner
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        self.answer(request)
     }
 }
 

@@ -8,25 +8,26 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    Call, CallContext, Caller, Error, ErrorCode, LINEAGE_HEADER, NoRoute, Reply, Request, VERSION_HEADER,
-    Version,
+    Call, CallContext, Caller, Error, ErrorCode, LINEAGE_HEADER, NoRoute, Operation, Reply, Request, Version,
 };
 use http::request::Parts;
-use http::{HeaderValue, Method, Response};
+use http::{Method, Response};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body};
 use super::card::{WELL_KNOWN_KEYS, is_card, respond_keys};
-use super::guard::{Guard, Visit};
+use super::cors::Cors;
+use super::guard::{CANCEL_BYTES, Guard, Visit};
 use super::hygiene;
 use super::limits::ServerLimits;
 use super::mount::Mount;
 use super::mounter::Mounter;
-use super::routes::{Refused, Routes, Visitor, Way};
+use super::proxies::Proxies;
+use super::routes::{Refused, Routes, Visitor, Way, speak_newest};
 use super::slots::{StreamSlot, StreamSlots};
 use super::table::Table;
 use crate::binding::{grpc, head, jsonrpc, rest};
-use crate::dialect::{Dialect, v0_1, v0_3};
+use crate::dialect::{Dialect, v0_3};
 use crate::runtime::contained;
 
 /// Decides who is calling, from the head of a request.
@@ -42,6 +43,10 @@ pub(crate) struct Site {
     /// Who is asked first whose a request is.
     pub(super) routes: Vec<Arc<dyn Routes>>,
     pub(super) authenticate: Option<Authenticate>,
+    /// Whom to believe where a request comes from.
+    pub(super) proxies: Proxies,
+    /// Which web pages may call.
+    pub(super) cors: Option<Cors>,
     pub(crate) limits: ServerLimits,
     /// How HTTP+JSON and gRPC of v0.3 are written; if nobody has said it, by what the caller does.
     pub(crate) old_form: Option<v0_3::Form>,
@@ -54,7 +59,7 @@ pub(crate) struct Site {
 }
 
 /// A call that is about to be answered: by whom, if it is not the one that was found; a place, if it is a stream.
-type Begun = (Option<Arc<Mount>>, Box<Call>, StreamSlot);
+type Begun = (Option<Arc<Mount>>, Call, StreamSlot);
 
 // === impl Site ===
 
@@ -64,15 +69,15 @@ impl Site {
         self: &Arc<Self>,
         guard: &dyn Guard,
         source: Option<IpAddr>,
-        mut head: Parts,
+        head: &mut Parts,
         body: B,
     ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
-        let visit = match Visit::begin(guard, source, &mut head.extensions) {
+        let visit = match Visit::begin(guard, source, head) {
             Ok(visit) => visit,
-            Err(error) => return self.refuse_unread(&head, &error),
+            Err(error) => return self.refuse_unread(head, &error),
         };
         let mut response = self.respond(head, body).await;
         visit.end(&mut response);
@@ -84,6 +89,9 @@ impl Site {
         if grpc::is_grpc(head) {
             return grpc::fail(Version::V1_0, error);
         }
+        if let Some(response) = self.routes.iter().find_map(|routes| routes.refuse(head, error)) {
+            return response;
+        }
         match self.find(head.uri.path()) {
             Some((mount, path))
                 if head.method == Method::POST && !mount.internal && mount.takes_jsonrpc(path) =>
@@ -94,23 +102,24 @@ impl Site {
         }
     }
 
-    pub(super) async fn respond<B>(self: &Arc<Self>, head: Parts, body: B) -> Response<Body>
+    /// The head stays where it is: a future that owns it is twice as large, and every request pays for that.
+    pub(super) async fn respond<B>(self: &Arc<Self>, head: &Parts, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
-        if let Some(problem) = hygiene::problem(&head) {
+        if let Some(problem) = hygiene::problem(head) {
             // Not as JSON-RPC answers, which is with success: whoever relays this must not take it for one.
             let error = Error::with_message(ErrorCode::InvalidRequest, problem);
-            return match grpc::is_grpc(&head) {
+            return match grpc::is_grpc(head) {
                 true => grpc::fail(Version::V1_0, &error),
                 false => rest::fail(false, &error),
             };
         }
-        if grpc::is_grpc(&head) {
-            return Box::pin(self.grpc(&head, body)).await;
+        if grpc::is_grpc(head) {
+            return Box::pin(self.grpc(head, body)).await;
         }
-        if let Some(way) = self.routes.iter().find_map(|routes| routes.find(&head)) {
-            return Box::pin(self.follow(way, head, body)).await;
+        if let Some(way) = self.routes.iter().find_map(|routes| routes.find(head)) {
+            return Box::pin(self.follow(way, head.clone(), body)).await;
         }
         let reads = head.method == Method::GET || head.method == Method::HEAD;
         if let Some(signer) = &self.mounter.card_signer
@@ -119,8 +128,8 @@ impl Site {
             return respond_keys(&**signer, &head.method);
         }
         match self.find(head.uri.path()) {
-            Some((mount, path)) => self.visit(&mount, &head, path, None, body).await,
-            None => rest::no_route(rest::wants_a2a_json(&head), NoRoute::Path),
+            Some((mount, path)) => self.visit(&mount, head, path, None, body).await,
+            None => rest::no_route(rest::wants_a2a_json(head), NoRoute::Path),
         }
     }
 
@@ -138,8 +147,8 @@ impl Site {
             },
             Way::Agent { name, below, skill, plain } => {
                 let mut head = head;
-                if plain && !head.headers.contains_key(VERSION_HEADER) {
-                    head.headers.insert(VERSION_HEADER, HeaderValue::from_static("1.0"));
+                if plain {
+                    speak_newest(&mut head);
                 }
                 let mount = self.table.load().named(&name).cloned();
                 match mount {
@@ -167,7 +176,7 @@ impl Site {
             return rest::no_route(rest::wants_a2a_json(head), NoRoute::Path);
         }
         if is_card(path) && (head.method == Method::GET || head.method == Method::HEAD) {
-            return mount.shown.now().respond(head);
+            return mount.shown.respond(&mount.name, head);
         }
         if head.method == Method::POST && mount.takes_jsonrpc(path) {
             self.jsonrpc(mount, head, skill, body).await
@@ -184,63 +193,17 @@ impl Site {
     }
 
     /// What is known about a call to an agent from its head.
-    fn context(
+    pub(super) fn context(
         &self,
         mount: &Mount,
         head: &Parts,
         caller: Caller,
         skill: Option<Arc<str>>,
         looks: Option<Version>,
-    ) -> Result<CallContext, Error> {
+    ) -> Result<Box<CallContext>, Error> {
         let mut context = head::context(head, caller, &mount.name, &self.mounter.versions, looks)?;
         context.skill = skill;
         Ok(context)
-    }
-
-    async fn jsonrpc<B>(
-        &self,
-        mount: &Mount,
-        head: &Parts,
-        skill: Option<Arc<str>>,
-        body: B,
-    ) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-    {
-        let principal = match self.authenticate(head) {
-            Ok(principal) => principal,
-            Err(error) => return jsonrpc::fail(Dialect::V1_0, &RequestId::NULL, &error),
-        };
-        let body = match body::read(body, &self.limits).await {
-            Ok(body) => body,
-            Err(unread) => {
-                let status = unread.status();
-                return jsonrpc::fail_with(status, Dialect::V1_0, &RequestId::NULL, &unread.into());
-            }
-        };
-        let jsonrpc::Decoded { id, dialect, wants_card, call } = jsonrpc::decode(head, &body);
-        drop(body);
-        let dialect = dialect.map(|dialect| self.served(dialect, &call));
-        let looks = dialect.map(Dialect::version);
-        let context = self.context(mount, head, principal, skill, looks);
-        let dialect = dialect.unwrap_or(Dialect::V1_0);
-        // Which version is spoken comes before whether the request is a good one.
-        let (context, request) = match context.and_then(|context| Ok((context, call?))) {
-            Ok(both) => both,
-            Err(error) => return jsonrpc::fail(dialect, &id, &error),
-        };
-        if wants_card {
-            return jsonrpc::succeed(dialect, &id, |out| mount.shown.now().write_old(out));
-        }
-        let (dialect, request, context) = match self.is_settled(dialect, &request) {
-            true => (dialect, request, context),
-            false => Box::pin(self.settled(mount, dialect, request, context)).await,
-        };
-        let (extensions, operation) = (context.extensions.clone(), request.operation());
-        let reply = self.call(mount, dialect, request, context, None).await;
-        let mut response = jsonrpc::respond(dialect, id, operation, reply);
-        mount.echo_extensions(&mut response, dialect, &extensions);
-        response
     }
 
     async fn rest<B>(
@@ -259,7 +222,7 @@ impl Site {
             Ok(target) => target,
             Err(why) => return rest::no_route(a2a_json, mount.other_verbs(path, why)),
         };
-        let principal = match self.authenticate(head) {
+        let principal = match self.authenticate(head, Some(target.route.operation)) {
             Ok(principal) => principal,
             Err(error) => return rest::fail(a2a_json, &error),
         };
@@ -282,34 +245,6 @@ impl Site {
         response
     }
 
-    /// Where two versions have the same method and only the older one is served, it is that one.
-    fn served(&self, dialect: Dialect, call: &Result<Request, Error>) -> Dialect {
-        let is_older = call.as_ref().is_ok_and(|request| dialect.may_be_v0_1(request))
-            && self.mounter.versions.serves(Version::V0_1)
-            && !self.mounter.versions.serves(Version::V0_3);
-        if is_older { Dialect::V0_1 } else { dialect }
-    }
-
-    /// Whether it is plain which version is spoken.
-    fn is_settled(&self, dialect: Dialect, request: &Request) -> bool {
-        !dialect.may_be_v0_1(request) || !self.mounter.versions.serves(Version::V0_1)
-    }
-
-    /// Where two versions have the same method and both are served, it is the one in which the task was begun.
-    async fn settled(
-        &self,
-        mount: &Mount,
-        dialect: Dialect,
-        request: Request,
-        mut context: CallContext,
-    ) -> (Dialect, Request, CallContext) {
-        if !v0_1::is_of_this(&*mount.served.endpoint(), &request, &context).await {
-            return (dialect, request, context);
-        }
-        context.version = Version::V0_1;
-        (Dialect::V0_1, request, context)
-    }
-
     /// HTTP+JSON of v0.3.
     async fn old_rest<B>(
         &self,
@@ -328,9 +263,8 @@ impl Site {
             Err(why) => return rest::no_route(why),
         };
         let looks = Some(Version::V0_3);
-        let context =
-            self.authenticate(head).and_then(|principal| self.context(mount, head, principal, skill, looks));
-        let context = match context {
+        let caller = self.authenticate(head, Some(route.operation));
+        let context = match caller.and_then(|caller| self.context(mount, head, caller, skill, looks)) {
             Ok(context) => context,
             Err(error) => return rest::fail(&error),
         };
@@ -350,12 +284,42 @@ impl Site {
         response
     }
 
-    pub(super) fn authenticate(&self, head: &Parts) -> Result<Caller, Error> {
+    /// Finds out who is calling, and whether they may ask once more. None is for what is no operation.
+    pub(super) fn authenticate(&self, head: &Parts, operation: Option<Operation>) -> Result<Caller, Error> {
+        let caller = self.counted(head)?;
+        self.asks_for(head, &caller, operation)?;
+        Ok(caller)
+    }
+
+    /// The same where only the body says what is asked for. Who asks too often is not refused yet if it may be a cancel.
+    pub(super) fn counted(&self, head: &Parts) -> Result<Caller, Error> {
         let caller = self.authenticated(head)?;
         if let (Some(guard), Some(visit)) = (&self.mounter.guard, Visit::of(head)) {
-            visit.count(&**guard, &caller)?;
+            visit.count(&**guard, head, &caller)?;
         }
         Ok(caller)
+    }
+
+    /// Now it is known what is asked for.
+    pub(super) fn asks_for(
+        &self,
+        head: &Parts,
+        caller: &Caller,
+        operation: Option<Operation>,
+    ) -> Result<(), Error> {
+        match (&self.mounter.guard, Visit::of(head)) {
+            (Some(guard), Some(visit)) => visit.asks_for(&**guard, caller, operation),
+            _ => Ok(()),
+        }
+    }
+
+    /// Of somebody who asks too often no more is read than a cancel needs.
+    pub(super) fn limits_for(&self, head: &Parts) -> ServerLimits {
+        let mut limits = self.limits;
+        if Visit::of(head).is_some_and(Visit::is_refused) {
+            limits.body_bytes = limits.body_bytes.min(CANCEL_BYTES);
+        }
+        limits
     }
 
     fn authenticated(&self, head: &Parts) -> Result<Caller, Error> {
@@ -369,13 +333,13 @@ impl Site {
         }
     }
 
-    /// Has a call answered. It is on the heap before the future is made, which would otherwise carry it around.
+    /// Has a call answered.
     pub(super) fn call<'a>(
         &'a self,
         mount: &'a Mount,
         dialect: Dialect,
         request: Request,
-        context: CallContext,
+        context: Box<CallContext>,
         path_tenant: Option<&str>,
     ) -> impl Future<Output = Result<(Reply, StreamSlot), Error>> + Send + use<'a> {
         let operation = request.operation();
@@ -383,7 +347,7 @@ impl Site {
         async move {
             let (elsewhere, call, slot) = begun?;
             let mount = elsewhere.as_deref().unwrap_or(mount);
-            let reply = mount.call(dialect, *call).await;
+            let reply = mount.call(dialect, call).await;
             if let Err(error) = &reply
                 && error.code() == ErrorCode::Internal
             {
@@ -398,7 +362,7 @@ impl Site {
         &self,
         mount: &Mount,
         mut request: Request,
-        mut context: CallContext,
+        mut context: Box<CallContext>,
         path_tenant: Option<&str>,
     ) -> Result<Begun, Error> {
         let tenant = request.tenant_mut();
@@ -414,7 +378,7 @@ impl Site {
         // Whoever is told to try again must not have been served already.
         let slot = self.streams.reserve(request.operation())?;
         let retired = self.retired(mount, &request, &context);
-        Ok((retired.or(elsewhere), Box::new(Call { request, context }), slot))
+        Ok((retired.or(elsewhere), Call { request, context }, slot))
     }
 
     /// What leaves is signed, if it is a card.
@@ -439,7 +403,7 @@ impl Site {
     }
 
     /// Whether a request comes from somebody for whom internal agents are there.
-    fn is_insider(&self, head: &Parts) -> bool {
+    pub(super) fn is_insider(&self, head: &Parts) -> bool {
         let lineage = head.headers.get(LINEAGE_HEADER).and_then(|value| value.to_str().ok());
         let guard = self.mounter.guard.as_ref();
         guard.is_some_and(|guard| {

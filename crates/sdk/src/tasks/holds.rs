@@ -8,9 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use chancery_protocol::{Hold, JsonObject, Settled, TaskId, TaskState, USAGE_EXTENSION, Usage};
+use chancery_protocol::{
+    Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage, Whereabouts,
+};
 use chancery_store::{Batch, Scope};
 use parking_lot::Mutex;
+use serde::Serialize;
 
 const SHARDS: usize = 16;
 
@@ -157,12 +160,27 @@ fn settle(
     batch: &mut Batch,
 ) -> Settled {
     let settling = hold.settle(id, state, usage);
-    if let Ok(statement) = JsonObject::single(USAGE_EXTENSION, &settling.statement) {
-        batch.annotate(statement);
+    let told = match &settling.whereabouts {
+        None => JsonObject::single(USAGE_EXTENSION, &settling.statement),
+        Some(whereabouts) => {
+            JsonObject::from_value(&Told { usage: &settling.statement, lineage: whereabouts })
+        }
+    };
+    if let Ok(told) = told {
+        batch.annotate(told);
     }
     let settled = settling.settled;
     batch.edge = Some(settling.edge);
     settled
+}
+
+/// What a caller is told, keyed by the extensions that it stands under.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(rename = "urn:chancery:ext:usage:v1")]
+    usage: &'a Statement,
+    #[serde(rename = "urn:chancery:ext:lineage:v1")]
+    lineage: &'a Whereabouts,
 }
 
 /// What a status says that was consumed.

@@ -11,15 +11,17 @@ mod live;
 mod push;
 mod subscription;
 mod unstoppable;
+mod waits;
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chancery_protocol::{
-    Artifacts, Call, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold, KeptTask, ListTasksRequest,
-    Principal, RequestLimits, SubscribeToTaskRequest, TaskId, TaskPage, TaskState, TaskView,
+    Admitted, Artifacts, Call, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold, KeptTask,
+    ListTasksRequest, Principal, RequestLimits, SendMessageRequest, SubscribeToTaskRequest, TaskId, TaskPage,
+    TaskState, TaskView,
 };
 use chancery_store::{Appended, Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
 use futures_core::Stream as _;
@@ -31,6 +33,7 @@ pub(crate) use live::{Live, LiveTasks};
 pub use push::Notifier;
 pub(crate) use subscription::{Subscription, TurnEnd, all, only};
 pub(crate) use unstoppable::Unstoppable;
+pub(crate) use waits::{Door, Waits};
 
 /// How long events wait before the store is asked again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -47,6 +50,8 @@ pub(crate) struct Tasks<W> {
     pub(crate) holds: Arc<Holds>,
     /// None if nobody posts notifications.
     notifier: Option<Arc<dyn Notifier>>,
+    /// Who lets calls through, if anybody has to.
+    door: OnceLock<Door>,
 }
 
 impl<W> Tasks<W> {
@@ -58,6 +63,7 @@ impl<W> Tasks<W> {
             limits: RequestLimits::default(),
             holds: Arc::default(),
             notifier,
+            door: OnceLock::new(),
         }
     }
 
@@ -67,6 +73,17 @@ impl<W> Tasks<W> {
             Some(earlier) => Self { live: earlier.live.clone(), holds: earlier.holds.clone(), ..self },
             None => self,
         }
+    }
+
+    /// Says who lets calls through.
+    #[cfg(feature = "server")]
+    pub(crate) fn guarded_by(&self, door: Door) {
+        let _ = self.door.set(door);
+    }
+
+    /// Has a call let through whose caller does not wait for it. None if nobody has to.
+    pub(crate) fn readmit(&self, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {
+        self.door.get().and_then(|Door(let_through)| let_through(call))
     }
 
     /// Who the tasks are given to.

@@ -18,18 +18,25 @@ async fn card_of(site: &Site) -> (Value, String) {
     (answer.json(), answer.header("etag").to_owned())
 }
 
+fn provenance(card: &Value) -> &Value {
+    let marks = card["capabilities"]["extensions"].as_array().expect("extensions");
+    &marks.iter().find(|known| known["uri"] == PROVENANCE_EXTENSION).expect("a mark")["params"]
+}
+
 #[tokio::test]
 async fn a_relay_starts_before_its_agent_and_serves_it_once_it_is_there() {
     // An address at which nobody is yet.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let client = Caller::builder().retries(0).connect_later(format!("http://{address}")).unwrap();
-    let relay = Relay::of_absent(client, "relayed").await.unwrap().card_checks(SOON);
+    let relay = Relay::of_absent(client, "relayed").await.card_checks(SOON);
     let site = serve_with(|server| server.relay_at("", relay)).await;
     let (card, first_tag) = card_of(&site).await;
     assert_eq!(card["name"], "relayed");
-    let marks = card["capabilities"]["extensions"].as_array().unwrap();
-    let mark = marks.iter().find(|known| known["uri"] == PROVENANCE_EXTENSION).expect("a mark");
-    assert_eq!(mark["params"], json!({"kind": "relay", "cardError": "unreachable"}));
+    let upstream = format!("http://{address}");
+    let known = json!({"kind": "a2a", "upstream": upstream, "trust_tier": "trusted"});
+    let mut absent = known.clone();
+    absent["upstream_card_fetch_error"] = json!("unreachable");
+    assert_eq!(provenance(&card), &absent);
     site.jsonrpc().send(message("hello")).await.refused(chancery_sdk::ErrorCode::Unavailable);
     // It comes.
     let server = chancery_sdk::Server::builder().agent(echo()).bind(address).await.unwrap();
@@ -37,16 +44,22 @@ async fn a_relay_starts_before_its_agent_and_serves_it_once_it_is_there() {
     until("the agent's own card", || async { card_of(&site).await.0["name"] == "tester" }).await;
     let (card, tag) = card_of(&site).await;
     assert_ne!(tag, first_tag);
-    assert!(!card.to_string().contains(PROVENANCE_EXTENSION), "{card}");
+    let mut found = provenance(&card).clone();
+    let digest = found.as_object_mut().unwrap().remove("upstream_digest").unwrap();
+    assert!(digest.as_str().unwrap().starts_with("sha-256:"), "{digest}");
+    assert_eq!(found, known);
     let sent = site.jsonrpc().say("hello").await;
     assert_eq!(text(&sent["artifacts"][0]), "hello");
 }
 
 #[tokio::test]
-async fn an_agent_without_a_good_card_is_an_error_though_others_are_waited_for() {
+async fn an_agent_without_a_good_card_is_served_by_one_that_says_so() {
     let peer = Peer::start(|_, _| Reply::json(200, &json!({"name": 7}))).await;
     let client = Caller::builder().connect_later(&peer.url).unwrap();
-    assert!(Relay::of_absent(client, "relayed").await.is_err());
+    let relay = Relay::of_absent(client, "relayed").await;
+    let site = serve_with(|server| server.relay_at("", relay)).await;
+    let (card, _) = card_of(&site).await;
+    assert_eq!(provenance(&card)["upstream_card_fetch_error"], "the answer is no card of A2A");
     assert!(Caller::builder().connect_later("nonsense").is_err());
 }
 

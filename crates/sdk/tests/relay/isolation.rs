@@ -64,3 +64,24 @@ async fn the_agent_is_not_asked_about_what_the_caller_may_not_see() {
     let last = peer.calls().pop().expect("a call").json();
     assert_eq!(last["params"]["message"]["referenceTaskIds"], json!([own]));
 }
+
+#[tokio::test]
+async fn an_agent_that_nobody_trusts_is_not_told_what_callers_say_of_themselves() {
+    let peer = Peer::agent("JSONRPC", false, |at, heard| {
+        let status = json!({"state": "TASK_STATE_COMPLETED"});
+        heard.result(&json!({"task": {"id": format!("task-{at}"), "contextId": "c", "status": status}}))
+    })
+    .await;
+    for (trusted, is_told) in [(true, true), (false, false)] {
+        let relay = chancery_sdk::Relay::connect(&peer.url).await.expect("it is there");
+        let relay = if trusted { relay } else { relay.untrusted() };
+        let site = serve_with(|server| server.relay_at("", relay)).await;
+        let about = json!({"urn:chancery:ext:lineage:v1": {"token": "hush"}, "ruvector": {"identity": "hush"}, "mine": 1});
+        let mut said = message("hello");
+        said["metadata"] = about.clone();
+        site.jsonrpc().call("SendMessage", json!({"message": said, "metadata": about})).await.result();
+        let heard = peer.calls().last().expect("it was called").body.clone();
+        assert_eq!(heard.contains("hush"), is_told, "{heard}");
+        assert_eq!(heard.matches("\"mine\":1").count(), 2, "{heard}");
+    }
+}

@@ -113,8 +113,8 @@ fn start(relay: &Relay) -> RelayEndpoint {
 }
 
 /// A message for a peer.
-fn to(peer: &str, message: &Value) -> Call<SendMessageRequest> {
-    let mut call = call::<SendMessageRequest>("me", &json!({ "message": message }));
+fn to(peer: &str, message: &Value) -> Call<Box<SendMessageRequest>> {
+    let mut call = call::<Box<SendMessageRequest>>("me", &json!({ "message": message }));
     call.context.peer = Some(peer.into());
     call
 }
@@ -125,7 +125,7 @@ fn about<R: serde::de::DeserializeOwned>(task: &TaskId) -> Call<R> {
 
 async fn said(
     relay: &RelayEndpoint,
-    call: Call<SendMessageRequest>,
+    call: Call<Box<SendMessageRequest>>,
 ) -> Result<(TaskId, TaskState, String), Error> {
     let answer = within("an answer", relay.send_message(call)).await?;
     let SendMessageResponse::Task(view) = answer else { panic!("a task was to come") };
@@ -160,7 +160,7 @@ async fn a_new_task_goes_where_the_context_says_and_what_follows_goes_there_too(
         assert_eq!((state, text), (TaskState::Completed, format!("{name} heard this")));
         assert_eq!(register.peer_of(&task), None);
     }
-    let first = call::<SendMessageRequest>("me", &json!({"message": message("hello")}));
+    let first = call::<Box<SendMessageRequest>>("me", &json!({"message": message("hello")}));
     assert_eq!(said(&relay, first).await.expect("an answer").2, "north heard hello");
 }
 

@@ -18,7 +18,7 @@ use super::{name, ruvector};
 /// A caller, and the task that it speaks of.
 struct Asked<'a, E: ?Sized> {
     endpoint: &'a E,
-    context: CallContext,
+    context: Box<CallContext>,
     /// What the caller calls it.
     name: TaskId,
     /// What we make of that.
@@ -63,7 +63,7 @@ pub(crate) async fn is_of_this<E: DynEndpoint + ?Sized>(
     context: &CallContext,
 ) -> bool {
     let Some(named) = named_task(request).cloned() else { return false };
-    match Asked::new(endpoint, context.clone(), named) {
+    match Asked::new(endpoint, Box::new(context.clone()), named) {
         Ok(asked) => matches!(asked.find().await, Ok(Some(_))),
         Err(_) => false,
     }
@@ -83,7 +83,7 @@ fn named_task(request: &Request) -> Option<&TaskId> {
 }
 
 impl<'a, E: DynEndpoint + ?Sized> Asked<'a, E> {
-    fn new(endpoint: &'a E, context: CallContext, name: TaskId) -> Result<Self, Error> {
+    fn new(endpoint: &'a E, context: Box<CallContext>, name: TaskId) -> Result<Self, Error> {
         let ours = name::ours(&context, &name)?;
         Ok(Self { endpoint, context, name, ours, known: None })
     }
@@ -119,7 +119,7 @@ impl<'a, E: DynEndpoint + ?Sized> Asked<'a, E> {
 
     /// A message of an unknown name begins a task, one of a known name continues it. Of two that begin the same one at
     /// once, the later is told that the name is taken, and goes on from there.
-    async fn say(&self, mut said: SendMessageRequest, streaming: bool) -> Result<Reply, Error> {
+    async fn say(&self, mut said: Box<SendMessageRequest>, streaming: bool) -> Result<Reply, Error> {
         let configuration = said.configuration.get_or_insert_default();
         let history_length = configuration.history_length.take().unwrap_or_default();
         if history_length < 0 {
@@ -150,7 +150,7 @@ impl<'a, E: DynEndpoint + ?Sized> Asked<'a, E> {
     async fn say_to(
         &self,
         known: Option<&Task>,
-        mut said: SendMessageRequest,
+        mut said: Box<SendMessageRequest>,
         streaming: bool,
         attempt: Try,
     ) -> Result<Reply, Error> {

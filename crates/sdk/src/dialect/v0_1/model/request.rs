@@ -40,7 +40,7 @@ pub(crate) struct SendParams {
 
 impl SendParams {
     /// The history that is not asked for is not wanted.
-    pub(crate) fn into_request(self) -> SendMessageRequest {
+    pub(crate) fn into_request(self) -> Box<SendMessageRequest> {
         let Newer(mut message) = self.message;
         let beside = ruvector::Beside { skill: self.skill, context: self.context, policy: self.policy };
         let metadata = beside.join(self.metadata);
@@ -52,7 +52,7 @@ impl SendParams {
         message.context_id = self.session_id;
         message.task_id = Some(self.id.clone());
         let receiver = self.push_notification.map(|v0_3::Newer(receiver)| receiver);
-        SendMessageRequest {
+        Box::new(SendMessageRequest {
             tenant: String::new(),
             message,
             configuration: Some(SendMessageConfiguration {
@@ -62,7 +62,7 @@ impl SendParams {
                 return_immediately: false,
             }),
             metadata: metadata.map(ruvector::newer),
-        }
+        })
     }
 }
 

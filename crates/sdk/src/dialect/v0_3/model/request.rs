@@ -45,10 +45,10 @@ struct OlderConfiguration<'a>(Form, &'a SendMessageConfiguration);
 impl SendParams {
     /// Who does not say whether to wait, waits by JSON-RPC and does not by ProtoJSON, where that is the default of a
     /// field that is not there. There, too, no history length is the same as none at all.
-    pub(crate) fn into_request(self, form: Form) -> SendMessageRequest {
+    pub(crate) fn into_request(self, form: Form) -> Box<SendMessageRequest> {
         let ConfigurationWire { accepted_output_modes, history_length, push_notification_config, blocking } =
             self.configuration.map(|Object(wire)| wire).unwrap_or_default();
-        SendMessageRequest {
+        Box::new(SendMessageRequest {
             tenant: String::new(),
             message: self.message.0,
             configuration: Some(SendMessageConfiguration {
@@ -58,7 +58,7 @@ impl SendParams {
                 return_immediately: !blocking.unwrap_or(form.is_kind()),
             }),
             metadata: self.metadata,
-        }
+        })
     }
 }
 

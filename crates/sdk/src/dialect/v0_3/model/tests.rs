@@ -157,7 +157,7 @@ proptest! {
             let request = request.clone().carried(form);
             let json = written(&OlderSend(form, &request));
             let read = decode_params::<SendParams>(&json).unwrap().into_request(form);
-            prop_assert_eq!(read, request);
+            prop_assert_eq!(*read, request);
         }
     }
 

@@ -1,0 +1,117 @@
+//! Messages that are not let through yet: their tasks are there, and are worked on when there is room.
+//!
+//! Such a task is SUBMITTED and has its place among the live ones like one that is worked on, so it is watched, canceled and
+//! talked to in the same way. What is needed to have it let through stands in its state, so a restart goes on waiting.
+
+use std::sync::Arc;
+
+use chancery_protocol::{
+    Admitted, Call, Error, Message, Principal, Queued, Role, SendMessageRequest, TaskState, TaskStatus,
+    TaskStatusUpdateEvent, TaskView,
+};
+use chancery_store::{Batch, StoreError, Unfinished};
+
+use super::queue::Incoming;
+use super::sink::Sink;
+use super::take::context_of;
+use super::{Core, Live};
+use crate::tasks::{Waits, admission, from_store, task_is_over, view};
+
+impl Core {
+    /// Opens the task of a message that is not let through yet.
+    pub(super) async fn enqueue(self: Arc<Self>, queued: Box<Queued>) -> Result<TaskView, Error> {
+        let Queued { call, admitted } = *queued;
+        let Call { request, context } = call;
+        self.check(&context)?;
+        self.check_message(&request)?;
+        let scope = self.scope(&context);
+        let admission = admission(&context, &request)?;
+        let SendMessageRequest { tenant, message, mut configuration, metadata } = *request;
+        let history_length = configuration.as_ref().and_then(|wanted| wanted.history_length);
+        let (message, opening) = self.open(message, configuration.as_mut(), &context, true)?;
+        let request = Box::new(SendMessageRequest { tenant, message, configuration, metadata });
+        let call = Call { request, context };
+        let (id, context_id) = (opening.task_id().clone(), opening.context_id().clone());
+        let mut batch = opening.take_batch(None);
+        (batch.admission, batch.state) = (admission, Some(Waits::state(&call)?));
+        let live = self.tasks.live.enter(&scope, &id);
+        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_id);
+        live.claim(&sink);
+        let appended = match self.tasks.append(&scope, &id, batch).await {
+            Ok(appended) => appended,
+            Err(StoreError::Duplicate { task }) => {
+                return Ok(view(self.tasks.snapshot(&scope, &task).await?.task, history_length));
+            }
+            Err(error) => return Err(from_store(error)),
+        };
+        live.publish(&appended.events, false);
+        tokio::spawn(self.wait(live, sink, call, admitted));
+        Ok(view(appended.task, history_length))
+    }
+
+    /// Waits until the message is let through, then works on it.
+    async fn wait(
+        self: Arc<Self>,
+        live: Arc<Live>,
+        sink: Sink,
+        call: Call<Box<SendMessageRequest>>,
+        admitted: Admitted,
+    ) {
+        let ended = sink.cancellation().clone();
+        let Some(admitted) = ended.run_until_cancelled(admitted).await else {
+            live.work.lock().running = None;
+            return;
+        };
+        let SendMessageRequest { message, configuration, metadata, .. } = *call.request;
+        match admitted {
+            Ok(context) => {
+                let incoming =
+                    Incoming { message, is_new: false, configuration, metadata, context, admission: None };
+                // What becomes of it stands in the journal, and a failure is told where it happens.
+                if let Ok(drive) = self.begin(live, sink, Box::new(incoming)).await {
+                    let _ = drive.run().await;
+                }
+            }
+            Err(error) => self.turn_away(&live, &sink, &error).await,
+        }
+    }
+
+    /// Ends the task of a message that is not let through.
+    async fn turn_away(&self, live: &Live, sink: &Sink, error: &Error) {
+        let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
+        let said = Message::agent(error.message()).in_task(task_id.clone()).in_context(context_id.clone());
+        let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Rejected, Some(said));
+        let mut batch = Batch::default();
+        let update = TaskStatusUpdateEvent { task_id, context_id, status, metadata: None };
+        batch.status(update, None);
+        match self.tasks.append_promised(live.scope(), live.task_id(), batch).await {
+            Ok(appended) => live.publish(&appended.events, true),
+            // Somebody else has ended it.
+            Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => {}
+            Err(error) => tracing::error!(task.id = %live.task_id(), %error, "a task that waits is lost"),
+        }
+        live.work.lock().running = None;
+        live.refuse_queue(|| task_is_over(live.task_id()));
+    }
+
+    /// Goes on waiting with a task that an earlier process had waiting. Whether it was such a task.
+    pub(super) async fn wait_again(self: &Arc<Self>, orphan: &Unfinished) -> Result<bool, StoreError> {
+        let (scope, id) = (&orphan.scope, &orphan.task);
+        let snapshot = self.tasks.store.snapshot(scope, id).await?;
+        let Some(waits) = Waits::of(&snapshot) else { return Ok(false) };
+        let Ok(task) = snapshot.task.value() else { return Ok(false) };
+        let Some(message) = task.history.iter().rev().find(|said| said.role == Role::User).cloned() else {
+            return Ok(false);
+        };
+        let principal = Principal { realm: scope.realm.clone(), id: scope.owner.clone() };
+        let call = waits.call(principal, self.spec.name.clone(), message);
+        let Some(admitted) = self.tasks.readmit(call.clone()) else { return Ok(false) };
+        let live = self.tasks.live.enter(scope, id);
+        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
+        if live.claim(&sink) {
+            live.catch_up(snapshot.number, false);
+            tokio::spawn(self.clone().wait(live, sink, call, admitted));
+        }
+        Ok(true)
+    }
+}
