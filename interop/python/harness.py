@@ -27,18 +27,23 @@ def expect(condition, complaint):
         raise AssertionError(complaint)
 
 
-def arguments():
+def arguments(with_binding=True):
     """`--url URL --binding JSONRPC|HTTP+JSON|GRPC`"""
     parser = argparse.ArgumentParser()
     parser.add_argument('--url', required=True)
-    parser.add_argument('--binding', required=True)
+    if with_binding:
+        parser.add_argument('--binding', required=True)
     return parser.parse_args()
 
 
 async def run(scenarios):
-    """Runs them one after the other, whatever becomes of each."""
-    for scenario in scenarios:
-        name = scenario.__name__.replace('_', '-')
+    """Runs methods, each named after its scenario."""
+    await run_named((scenario.__name__.replace('_', '-'), scenario) for scenario in scenarios)
+
+
+async def run_named(scenarios):
+    """Runs pairs of a name and a function one after the other, whatever becomes of each."""
+    for name, scenario in scenarios:
         try:
             detail = await asyncio.wait_for(scenario(), PATIENCE_SECONDS)
             report(name, 'ok', detail or '')

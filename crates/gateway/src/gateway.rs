@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use chancery_sdk::{Server, ServerBuilder};
+use chancery_sdk::{Cors, ForwardedBy, Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
-use crate::config::Config;
+use crate::config::{Config, Listen, ProxyHeader};
 use crate::fleet::{self, Addresses, Agents, Fleet, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, Signatory};
-use crate::kinds::{InboxRoutes, Inboxes, Surroundings, TaskKeys};
+use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
+use crate::plain::{Plain, PlainRoutes};
+use crate::ready::{Probes, Readiness};
 
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
@@ -30,18 +33,15 @@ impl Gateway {
     /// the file changes, and on SIGHUP.
     pub(crate) async fn start(load: Load, file: Option<PathBuf>) -> anyhow::Result<Self> {
         let config = Arc::new(load()?);
-        if config.agent.is_empty() {
+        if config.agent.is_empty() && config.discover.is_empty() {
             bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
         }
         let identities = Identities::open(&config)?;
         let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config)?);
-        let pools = pools(&config)?;
-        let keys = Arc::new(TaskKeys::default());
-        let inboxes = Arc::new(Inboxes::new(store.clone()));
-        let surroundings =
-            Surroundings { pools, keys: keys.clone(), store: store.clone(), inboxes: inboxes.clone() };
-        let Agents { offers, governed, clients, absent } =
+        let surroundings = Surroundings::new(pools(&config)?, store.clone(), config.outbound);
+        let (keys, inboxes) = (surroundings.keys.clone(), surroundings.inboxes.clone());
+        let Agents { offers, governed, asked, absent } =
             fleet::build(config.agent.clone(), surroundings.clone()).await?;
         let foundations = Foundations {
             store: store.clone(),
@@ -52,23 +52,24 @@ impl Gateway {
             adjusts: true,
         };
         let governor = Governor::new(&config, foundations).await?;
-        let roster = Roster::of(&config.agent, &clients);
+        let roster = Roster::of(&config.agent, &asked);
         let fleet = Fleet::new(config.fleet.clone(), roster, governor.clone(), store.clone());
-        fleet.changed(std::iter::empty(), absent);
+        fleet.changed(config.agent.iter().map(|agent| agent.name.as_str()), absent);
         let mut server =
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         server = identities.guard(server, keys.clone()).guard(governor.clone());
-        server = server.routes(Arc::new(InboxRoutes(inboxes.clone())));
-        server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
+        let readiness = Readiness::new(store.clone());
+        server = beside(server, &config, &identities, &fleet, &inboxes, &readiness)?;
         let server = listening(server, &config, signatory.as_ref()).await?;
         let service = server.service().clone();
-        keys.serves(server.local_addr()?);
+        keys.serves(server.local_addr().ok());
+        surroundings.neighbours.live_in(service.clone());
         governor.serves(service.clone());
         fleet.serves(service.clone());
+        readiness.serves(service.clone());
         if let Some(signatory) = &signatory {
             signatory.watch(service.clone());
         }
-        tokio::spawn(fleet::watch_health(Arc::downgrade(&fleet)));
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
         let reloader = Reloader::new(load, config.clone(), governor.clone(), fleet, surroundings);
         let contained = ContainedFile::of(&config.store.data);
@@ -79,10 +80,16 @@ impl Gateway {
             store: store.clone(),
             service,
             contained,
+            readiness,
         };
         admin::open(&config.admin, &config.store.data, desk).await?;
-        tokio::spawn(fleet::watch(reloader, file));
+        fleet::keep_up(&reloader, file);
         Ok(Self { server, store, governor, names })
+    }
+
+    /// Its own URL.
+    pub(crate) fn url(&self) -> &str {
+        self.server.url()
     }
 
     /// What is served, for people.
@@ -93,13 +100,20 @@ impl Gateway {
         for name in &self.names {
             text.push_str(&format!("  {name:width$}  {url}/agents/{name}/\n"));
         }
-        if self.server.recovered() > 0 {
-            let ended = self.server.recovered();
-            text.push_str(&format!(
-                "\nThe last process had left {ended} tasks unfinished; they have failed, and say why\n"
-            ));
-        }
+        text.push_str(&self.recovered());
         text
+    }
+
+    /// What the last process had left undone.
+    pub(crate) fn recovered(&self) -> String {
+        match self.server.recovered() {
+            0 => String::new(),
+            ended => {
+                format!(
+                    "\nThe last process had left {ended} tasks unfinished; they have failed, and say why\n"
+                )
+            }
+        }
     }
 
     /// Serves until SIGTERM or Ctrl-C.
@@ -108,6 +122,24 @@ impl Gateway {
         self.governor.flush().await;
         self.store.close();
     }
+}
+
+/// Puts beside the agents what is no agent: inboxes, the plain profile, the addresses of the fleet, probes.
+fn beside(
+    mut server: ServerBuilder,
+    config: &Config,
+    identities: &Identities,
+    fleet: &Arc<Fleet>,
+    inboxes: &Arc<Inboxes>,
+    readiness: &Readiness,
+) -> anyhow::Result<ServerBuilder> {
+    let plain = Plain::new(fleet.clone(), readiness.clone(), &identities.lineage_secret())?;
+    server = server.routes(Arc::new(InboxRoutes(inboxes.clone()))).routes(Arc::new(PlainRoutes(plain)));
+    server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
+    Ok(match config.server.probes {
+        true => server.routes(Arc::new(Probes(readiness.clone()))),
+        false => server,
+    })
 }
 
 /// Listens where the configuration says.
@@ -125,8 +157,30 @@ async fn listening(
     if let Some(address) = config.server.grpc_listen {
         server = server.grpc_listen(address);
     }
-    let listen = config.server.listen;
-    server.bind(listen).await.with_context(|| format!("cannot serve on {listen}"))
+    server = server.egress(config.push.egress());
+    for agent in &config.agent {
+        if let Some(address) = agent.grpc_listen {
+            server = server.grpc_listen_for(agent.name.as_str(), address);
+        }
+    }
+    let section = &config.server;
+    if let Some(cors) = &section.cors {
+        let lasting = Duration::from_secs(cors.max_age_s);
+        server = server.cors(Cors::new(cors.origins.iter().map(String::as_str), lasting));
+    }
+    let header = match section.proxy_header {
+        ProxyHeader::XForwardedFor => ForwardedBy::XForwardedFor,
+        ProxyHeader::Forwarded => ForwardedBy::Forwarded,
+    };
+    server = server.trust_proxies(section.proxies(), header);
+    if section.trusts_socket() {
+        server = server.trust_socket();
+    }
+    let serving = match &section.listen {
+        Listen::Tcp(address) => server.bind(address).await,
+        Listen::Unix(path) => server.bind_unix(path, section.mode().unwrap_or(0o660)).await,
+    };
+    serving.with_context(|| format!("cannot serve on {}", section.listen))
 }
 
 /// Opens the store that the configuration names.

@@ -44,6 +44,7 @@ struct Standings {
     waiting: Gauge,
     streams: Gauge,
     contained: Family<AgentLabels, Gauge>,
+    agent_up: Family<AgentLabels, Gauge>,
     member_up: Family<MemberLabels, Gauge>,
     member_open: Family<MemberLabels, Gauge>,
 }
@@ -96,6 +97,8 @@ pub(crate) struct Moment {
     /// The agents, with how many calls to each are open.
     pub(crate) agents: Vec<(Arc<str>, usize)>,
     pub(crate) contained: Vec<Arc<str>>,
+    /// Whether an agent is well, of those of which that is known.
+    pub(crate) up: Vec<(Arc<str>, bool)>,
     /// Calls that wait for room in a budget.
     pub(crate) waiting: usize,
     pub(crate) streams: usize,
@@ -180,6 +183,7 @@ impl Standings {
         registry.register("waiting_calls", "Calls that wait for room in a budget", self.waiting.clone());
         registry.register("open_streams", "Streams that are open", self.streams.clone());
         registry.register("contained", "Agents that are cut off", self.contained.clone());
+        registry.register("agent_up", "Whether an agent is well", self.agent_up.clone());
         registry.register("member_up", "Whether a member of a pool gets calls", self.member_up.clone());
         registry.register("member_open_calls", "Calls to a member of a pool", self.member_open.clone());
     }
@@ -196,6 +200,10 @@ impl Standings {
         self.contained.clear();
         for agent in &moment.contained {
             self.contained.get_or_create(&AgentLabels::of(agent)).set(1);
+        }
+        self.agent_up.clear();
+        for (agent, is_well) in &moment.up {
+            self.agent_up.get_or_create(&AgentLabels::of(agent)).set(i64::from(*is_well));
         }
         self.waiting.set(whole(moment.waiting as u64));
         self.streams.set(whole(moment.streams as u64));

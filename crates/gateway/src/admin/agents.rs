@@ -25,11 +25,13 @@ const LONGEST_REASON: usize = 500;
 pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
     let (open, config) = (desk.open_calls(), desk.reloader.config().await);
     let kinds: HashMap<_, _> = config.agent.iter().map(|agent| (agent.name.as_str(), agent.kind)).collect();
+    let health: HashMap<_, _> = desk.health().into_iter().collect();
     let agents = desk.governor.agents().into_iter().map(|agent| {
         let name = &*agent.name;
         json!({
             "name": name,
             "kind": kinds.get(name).map(|kind| kind.as_str()),
+            "health": health.get(&agent.name),
             "contained": desk.plane().containment.reason(name),
             "openCalls": open.get(name).copied().unwrap_or_default(),
             "members": desk.members(&agent).iter().map(member).collect::<Vec<_>>(),

@@ -14,9 +14,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{ContainedFile, Problem};
-use crate::fleet::Reloader;
+use crate::fleet::{Health, Reloader};
 use crate::govern::Governor;
 use crate::metrics::{Member, Metrics, Moment};
+use crate::ready::Readiness;
 
 /// What the desk has to go by.
 pub(crate) struct Desk {
@@ -25,6 +26,7 @@ pub(crate) struct Desk {
     pub(crate) store: Arc<Store>,
     pub(crate) service: Service,
     pub(crate) contained: ContainedFile,
+    pub(crate) readiness: Readiness,
 }
 
 impl Desk {
@@ -47,6 +49,11 @@ impl Desk {
             *open.entry(call.agent).or_default() += 1;
         }
         open
+    }
+
+    /// How each agent is.
+    pub(super) fn health(&self) -> Vec<(Arc<str>, Health)> {
+        self.reloader.fleet().healths()
     }
 
     /// The members of an agent that is a pool, as they stand.
@@ -74,9 +81,12 @@ impl Desk {
                 open: member.open,
             })
         });
+        let is_known = |health: &Health| health.status() != "unknown";
+        let health = self.health().into_iter().filter(|(_, health)| is_known(health));
         Moment {
             tasks,
             agents: agents.collect(),
+            up: health.map(|(agent, health)| (agent, !health.is_unhealthy())).collect(),
             contained: self.plane().containment.all().keys().cloned().collect(),
             waiting: self.plane().ledger.waiting(),
             streams: self.service.open_streams(),

@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use serde_json::json;
 
 use super::desk::Desk;
 use crate::metrics;
@@ -16,19 +15,9 @@ pub(super) async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// Ready is who can take a call and write it down.
 pub(super) async fn readyz(State(desk): State<Arc<Desk>>) -> Response {
-    let store = desk.store.census().await.err().map(|error| error.to_string());
-    let stopping = desk.service.is_stopping();
-    let status = match store.is_none() && !stopping {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    let parts = json!({
-        "store": store.unwrap_or_else(|| "ok".to_owned()),
-        "server": if stopping { "stopping" } else { "ok" },
-    });
-    (status, Json(json!({ "ready": status == StatusCode::OK, "parts": parts }))).into_response()
+    let (status, report) = desk.readiness.report().await;
+    (status, Json(report)).into_response()
 }
 
 pub(super) async fn metrics(State(desk): State<Arc<Desk>>) -> Response {

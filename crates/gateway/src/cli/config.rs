@@ -51,7 +51,7 @@ pub(super) struct Source {
 
 /// A configuration that cannot be used.
 #[derive(Debug)]
-pub(super) struct BadConfig(Vec<Problem>);
+pub(super) struct BadConfig(pub(super) Vec<Problem>);
 
 impl Source {
     pub(super) fn path(&self) -> Option<&Path> {

@@ -1,4 +1,5 @@
-//! `chancery demo`: a small fleet to talk to.
+//! `chancery demo`: a small fleet to talk to, governed as `chancery serve` governs; or one agent of it alone, with nothing in
+//! front of it, as the conformance kits want it.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -11,9 +12,16 @@ use chancery_protocol::{AgentExtension, Version, is_absolute_url};
 use chancery_sdk::egress::{Egress, Prefix};
 use chancery_sdk::{AgentSpec, Server};
 use clap::Args;
+use serde_json::Value;
 
+use super::config::BadConfig;
 use super::storage::Storage;
+use crate::config::{Flag, Loaded};
 use crate::demo;
+use crate::gateway::Gateway;
+
+/// The agents that can be served alone.
+const ALONE: [&str; 4] = ["echo", "stream", "ask", "conformance"];
 
 /// Start a small fleet of agents to talk to
 #[derive(Debug, Args)]
@@ -29,12 +37,18 @@ pub(super) struct Demo {
     #[command(flatten)]
     storage: Storage,
 
-    /// Serve this agent alone, at the root
-    #[arg(long, env = "CHANCERY_AGENT", value_name = "NAME", value_parser = demo::NAMES)]
+    /// Serve this agent alone, at the root, with no gates in front of it
+    #[arg(long, env = "CHANCERY_AGENT", value_name = "NAME", value_parser = ALONE)]
     agent: Option<String>,
 
-    /// What the agents can do: `all`, `none`, or a list of `streaming`, `push-notifications` and `extended-card`
-    #[arg(long, env = "CHANCERY_CAPABILITIES", default_value = "all", value_name = "all|none|LIST")]
+    /// What it alone can do: `all`, `none`, or a list of `streaming`, `push-notifications` and `extended-card`
+    #[arg(
+        long,
+        env = "CHANCERY_CAPABILITIES",
+        default_value = "all",
+        value_name = "all|none|LIST",
+        requires = "agent"
+    )]
     capabilities: Capabilities,
 
     /// Let anyone in who can reach the address, although the demo authenticates nobody
@@ -46,13 +60,13 @@ pub(super) struct Demo {
     #[arg(long, env = "CHANCERY_ALLOW_EGRESS", value_name = "CIDR")]
     allow_egress: Vec<Prefix>,
 
-    /// A version of the protocol that is not spoken, of `1.0`, `0.3` and `0.1`; may be repeated. Without the older two,
+    /// A version of the protocol that it alone does not speak, of `1.0`, `0.3` and `0.1`; may be repeated. Without the older two,
     /// every reader gets the pure card of 1.0
-    #[arg(long, env = "CHANCERY_WITHOUT_VERSION", value_name = "VERSION", value_delimiter = ',', value_parser = spoken)]
+    #[arg(long, env = "CHANCERY_WITHOUT_VERSION", value_name = "VERSION", value_delimiter = ',', value_parser = spoken, requires = "agent")]
     without_version: Vec<Version>,
 
-    /// An extension that every call must activate; may be repeated
-    #[arg(long, env = "CHANCERY_REQUIRE_EXTENSION", value_name = "URI")]
+    /// An extension that every call to it alone must activate; may be repeated
+    #[arg(long, env = "CHANCERY_REQUIRE_EXTENSION", value_name = "URI", requires = "agent")]
     require_extension: Vec<String>,
 }
 
@@ -90,6 +104,42 @@ impl FromStr for Capabilities {
 
 impl Demo {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        match self.agent.clone() {
+            Some(name) => self.run_alone(&name).await,
+            None => self.run_fleet().await,
+        }
+    }
+
+    /// All agents, governed.
+    async fn run_fleet(self) -> anyhow::Result<()> {
+        let kept = self.storage.url()?;
+        let load = move || Ok(Loaded::read_own(demo::CONFIG, self.flags()).map_err(BadConfig)?.config);
+        let gateway = Gateway::start(Box::new(load), None).await?;
+        let paths: Vec<_> = demo::NAMES.map(|name| (name, format!("/agents/{name}"))).into();
+        let mut text = welcome(gateway.url(), &paths);
+        text.push_str(&try_planner(gateway.url()));
+        text.push_str(&format!("Tasks are kept in {kept}\n{}", gateway.recovered()));
+        std::io::stdout().write_all(text.as_bytes())?;
+        gateway.run().await;
+        Ok(())
+    }
+
+    /// What the configuration of the fleet is told by the command line.
+    fn flags(&self) -> Vec<Flag> {
+        let data = self.storage.data().display().to_string();
+        let egress: Vec<_> = self.allow_egress.iter().map(ToString::to_string).collect();
+        let all: [(&'static str, &'static [&'static str], Option<Value>); 6] = [
+            ("--listen", &["server", "listen"], Some(self.listen.to_string().into())),
+            ("--public-url", &["server", "public_url"], self.public_url.clone().map(Value::from)),
+            ("--allow-anonymous", &["server", "anonymous"], self.allow_anonymous.then(|| true.into())),
+            ("--data", &["store", "data"], Some(data.into())),
+            ("--store", &["store", "url"], self.storage.named().map(Value::from)),
+            ("--allow-egress", &["push", "allow_egress"], Some(egress.into())),
+        ];
+        all.into_iter().filter_map(|(flag, path, value)| Some((flag, path, value?))).collect()
+    }
+
+    async fn run_alone(self, name: &str) -> anyhow::Result<()> {
         let store = Arc::new(self.storage.open()?);
         let egress = self.allow_egress.iter().fold(Egress::default(), |egress, range| egress.allow(*range));
         let mut server = Server::builder().store(store.clone()).egress(egress).anonymous_extended_card();
@@ -100,24 +150,11 @@ impl Demo {
         if let Some(url) = &self.public_url {
             server = server.public_url(url);
         }
-        let names: Vec<_> = demo::agents().map(|agent| agent.name().to_owned()).collect();
-        for agent in demo::agents() {
-            server = match &self.agent {
-                None => server.fleet_agent(self.equip(agent)?),
-                Some(alone) if alone == agent.name() => server.agent(self.equip(agent)?),
-                Some(_) => server,
-            };
-        }
+        let agent = demo::agents(&Arc::default()).find(|agent| agent.name() == name);
+        server = server.agent(self.equip(agent.with_context(|| format!("there is no agent `{name}`"))?)?);
         let server =
             server.bind(self.listen).await.with_context(|| format!("cannot serve on {}", self.listen))?;
-        let shown = match &self.agent {
-            Some(name) => welcome(server.url(), &[(name.as_str(), String::new())]),
-            None => {
-                let paths: Vec<_> =
-                    names.iter().map(|name| (name.as_str(), format!("/agents/{name}"))).collect();
-                welcome(server.url(), &paths)
-            }
-        };
+        let shown = welcome(server.url(), &[(name, String::new())]);
         std::io::stdout().write_all(format!("{shown}{}", self.kept(server.recovered())?).as_bytes())?;
         server.run().await;
         store.close();
@@ -182,6 +219,16 @@ fn welcome(url: &str, agents: &[(&str, String)]) -> String {
         go = message("stream 5 300"),
     ));
     text
+}
+
+/// What shows that calls lead to calls, what that costs, and that a loop is refused.
+fn try_planner(url: &str) -> String {
+    let place = url.trim_start_matches("http://");
+    format!(
+        "  chancery send {place}/agents/planner 'echo hello; stream 3 100; planner echo again'\n  \
+         chancery spend roots                  # what each call from outside has cost, with all it led to\n  \
+         chancery trace show ROOT              # one of them as a tree\n\n"
+    )
 }
 
 #[cfg(test)]

@@ -79,12 +79,12 @@ impl Explain {
     fn call(&self) -> anyhow::Result<Call> {
         let row = OPERATIONS.iter().find(|row| row.method == self.op);
         let Some(row) = row else { bail!("there is no operation `{}`", self.op) };
-        let message = SendMessageRequest {
+        let message = Box::new(SendMessageRequest {
             tenant: String::new(),
             message: Message::user("explain"),
             configuration: None,
             metadata: None,
-        };
+        });
         let request = match self.op.as_str() {
             "SendMessage" => Request::SendMessage(message),
             "SendStreamingMessage" => Request::SendStreamingMessage(message),

@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod explain;
 mod failure;
+mod init;
 mod key;
 mod output;
 mod records;
@@ -68,6 +69,7 @@ enum Command {
     Demo(demo::Demo),
     EffectiveConfig(config::EffectiveConfig),
     Explain(explain::Explain),
+    Init(init::Init),
     Key(key::KeyCommand),
     Send(send::Send),
     Serve(serve::Serve),
@@ -113,6 +115,7 @@ impl Command {
             Self::Check(_)
             | Self::ConfigSchema(_)
             | Self::Demo(_)
+            | Self::Init(_)
             | Self::Key(_)
             | Self::Serve(_)
             | Self::Store(_) => Format::Text,
@@ -133,6 +136,7 @@ impl Arguments {
             Command::Demo(demo) => demo.run().await,
             Command::EffectiveConfig(config) => config.run(&mut out),
             Command::Explain(explain) => explain.run(&mut out).await,
+            Command::Init(init) => init.run(&mut out),
             Command::Key(key) => key.run(&mut out),
             Command::Send(send) => send.run(&mut out).await,
             Command::Serve(serve) => serve.run(&mut out).await,

@@ -1,14 +1,13 @@
 //! `chancery serve`: the agents of a configuration, governed.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
 
 use super::config::Source;
-use crate::config::{Flag, Folders};
+use crate::config::{Flag, Folders, Listen};
 use crate::gateway::Gateway;
 
 /// Serve the agents of a configuration, with every call governed
@@ -17,9 +16,9 @@ pub(super) struct Serve {
     #[command(flatten)]
     source: Source,
 
-    /// The address to listen on, instead of the configured one
+    /// The address to listen on, or `unix:PATH`, instead of the configured one
     #[arg(long, env = "CHANCERY_LISTEN", value_name = "ADDR")]
-    listen: Option<SocketAddr>,
+    listen: Option<Listen>,
 
     /// The URL under which the world sees this server
     #[arg(long, env = "CHANCERY_PUBLIC_URL", value_name = "URL")]
@@ -36,7 +35,7 @@ pub(super) struct Serve {
 
 impl Serve {
     fn flags(&self) -> Vec<Flag> {
-        let listen = self.listen.map(|address| Value::from(address.to_string()));
+        let listen = self.listen.as_ref().map(|address| Value::from(address.to_string()));
         let data = self.data.as_ref().map(|path| Value::from(path.display().to_string()));
         let all: [(&'static str, &'static [&'static str], Option<Value>); 4] = [
             ("--listen", &["server", "listen"], listen),

@@ -1,6 +1,6 @@
 //! Where a command finds the tasks: flags that several commands share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use chancery_store::{Store, StoreLimits};
@@ -22,6 +22,16 @@ pub(super) struct Storage {
 }
 
 impl Storage {
+    /// The directory.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Where tasks are kept, if that was said.
+    pub(super) fn named(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
     /// The URL of the store.
     pub(super) fn url(&self) -> anyhow::Result<String> {
         if let Some(url) = &self.store {

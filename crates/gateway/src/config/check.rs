@@ -1,7 +1,8 @@
-//! Compares a configuration with its schema and tells everything that does not fit, at once.
+//! Compares a configuration, or a body that somebody sent, with its schema and tells everything that does not fit, at once.
 //!
-//! The schema is generated from the types that the configuration is read into (`chancery config-schema` prints it), so
-//! that there is one account of what may be said. What is checked here is the part of JSON Schema that those types use.
+//! The schema is generated from the types that the text is read into (`chancery config-schema` prints it, `/schemas` shows
+//! those of bodies), so that there is one account of what may be said. What is checked here is the part of JSON Schema that
+//! those types use.
 
 use serde_json::Value;
 
@@ -23,6 +24,9 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn node(&mut self, node: &Node, schema: &'a Value, path: &mut Vec<String>) {
         let schema = self.resolve(schema);
+        if *schema == Value::Bool(true) {
+            return;
+        }
         if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
             return self.choice(node, choices, path);
         }
@@ -32,8 +36,9 @@ impl<'a> Walk<'a> {
             return;
         }
         match &node.value {
-            Content::Table(entries) => self.table(entries, schema, path),
+            Content::Table(entries) => self.table(node, entries, schema, path),
             Content::List(items) => {
+                self.count(node, items.len(), schema, ("minItems", "maxItems"), "entries", path);
                 if let Some(of) = schema.get("items") {
                     for (place, item) in items.iter().enumerate() {
                         path.push(place.to_string());
@@ -46,13 +51,23 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn table(&mut self, entries: &[Entry], schema: &'a Value, path: &mut Vec<String>) {
+    fn table(&mut self, node: &Node, entries: &[Entry], schema: &'a Value, path: &mut Vec<String>) {
         let known = schema.get("properties").and_then(Value::as_object);
-        let others = schema.get("additionalProperties").filter(|others| others.is_object());
+        let others = schema.get("additionalProperties").filter(|others| **others != Value::Bool(false));
+        let required = schema.get("required").and_then(Value::as_array);
+        for key in required.into_iter().flatten().filter_map(Value::as_str) {
+            if entries.iter().all(|entry| entry.key != key) {
+                path.push(key.to_owned());
+                self.problem(node, path, "must be there".to_owned());
+                path.pop();
+            }
+        }
         for entry in entries {
             path.push(entry.key.clone());
             match (known.and_then(|known| known.get(&entry.key)), others) {
                 (Some(of), _) | (None, Some(of)) => self.node(&entry.node, of, path),
+                // Nothing is said about what it may have.
+                (None, None) if known.is_none() && schema.get("additionalProperties").is_none() => {}
                 (None, None) => {
                     let names = known.into_iter().flat_map(|known| known.keys()).map(String::as_str);
                     let mut problem =
@@ -76,6 +91,9 @@ impl<'a> Walk<'a> {
             let listed: Vec<_> = allowed.map(ToString::to_string).collect();
             self.problem(node, path, format!("expected {}, found {}", listed.join(" or "), describe(node)));
         }
+        if let Some(text) = value.as_str() {
+            self.count(node, text.chars().count(), schema, ("minLength", "maxLength"), "characters", path);
+        }
         let number = value.as_f64();
         let bound = |name| schema.get(name).and_then(Value::as_f64);
         if let (Some(number), Some(least)) = (number, bound("minimum"))
@@ -87,6 +105,25 @@ impl<'a> Walk<'a> {
             && number > most
         {
             self.problem(node, path, format!("must be at most {most}, found {value}"));
+        }
+    }
+
+    /// Whether there are enough of something, and not too many.
+    fn count(
+        &mut self,
+        node: &Node,
+        count: usize,
+        schema: &Value,
+        (least, most): (&str, &str),
+        of: &str,
+        path: &[String],
+    ) {
+        let bound = |name| schema.get(name).and_then(Value::as_u64);
+        if let Some(least) = bound(least).filter(|least| (count as u64) < *least) {
+            self.problem(node, path, format!("must have at least {least} {of}, found {count}"));
+        }
+        if let Some(most) = bound(most).filter(|most| count as u64 > *most) {
+            self.problem(node, path, format!("must have at most {most} {of}, found {count}"));
         }
     }
 

@@ -59,6 +59,22 @@ impl Node {
         }
     }
 
+    /// A value that comes from one place as a whole.
+    pub(crate) fn of(value: Value, origin: &Origin) -> Self {
+        let value = match value {
+            Value::Array(items) => {
+                Content::List(items.into_iter().map(|item| Self::of(item, origin)).collect())
+            }
+            Value::Object(entries) => {
+                let entry =
+                    |(key, value)| Entry { key, place: origin.clone(), node: Self::of(value, origin) };
+                Content::Table(entries.into_iter().map(entry).collect())
+            }
+            plain => Content::Plain(plain),
+        };
+        Self { value, origin: origin.clone() }
+    }
+
     /// The value without the places.
     pub(crate) fn to_value(&self) -> Value {
         match &self.value {
@@ -84,7 +100,7 @@ impl Node {
     /// Puts a value at a path, over what stands there.
     pub(crate) fn set(&mut self, path: &[&str], value: Value, origin: &Origin) {
         let Some((first, rest)) = path.split_first() else {
-            *self = Self { value: Content::Plain(value), origin: origin.clone() };
+            *self = Self::of(value, origin);
             return;
         };
         if !matches!(self.value, Content::Table(_)) {
@@ -102,11 +118,14 @@ impl Node {
 }
 
 fn parse_toml(path: &Arc<str>, text: &str) -> Result<Node, Vec<Problem>> {
+    // Where each line begins, found once: a file with many agents has many places to tell.
+    let newlines = text.match_indices('\n').map(|(newline, _)| newline + 1);
+    let lines: Vec<usize> = std::iter::once(0).chain(newlines).collect();
     let at = |offset: usize| {
-        let before = &text[..text.floor_char_boundary(offset)];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = before.matches('\n').count() + 1;
-        Origin::File { path: path.clone(), line, column: before[line_start..].chars().count() + 1 }
+        let offset = text.floor_char_boundary(offset);
+        let line = lines.partition_point(|start| *start <= offset);
+        let column = text[lines[line - 1]..offset].chars().count() + 1;
+        Origin::File { path: path.clone(), line, column }
     };
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
@@ -243,6 +262,8 @@ mod tests {
         node.set(&["b", "c"], Value::from(2), &Origin::Environment("X".to_owned()));
         node.set(&["a"], Value::from(3), &Origin::Flag("--a"));
         assert_eq!(node.to_value(), serde_json::json!({"a": 3, "b": {"c": 2}}));
+        node.set(&["a"], serde_json::json!(["x", {"y": 1}]), &Origin::Flag("--a"));
+        assert_eq!(place(&node, &["a", "1", "y"]), "flag --a");
         assert_eq!(place(&node, &["b", "c"]), "environment X");
     }
 }

@@ -1,13 +1,15 @@
 //! What may stand in the configuration. The doc comments are the reference: `chancery config-schema` prints them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::section::{AdminSection, AgentSection, CardsSection, FleetSection, MarkdownSection};
+use super::section::{
+    AdminSection, AgentSection, CardsSection, DiscoverSection, FleetSection, MarkdownSection,
+    OutboundSection, PushSection, ServerSection,
+};
 use super::units::Usd;
 
 /// Everything that `chancery serve` can be told.
@@ -24,6 +26,8 @@ pub(crate) struct Config {
     pub(crate) identity: IdentitySection,
     /// How cards are signed.
     pub(crate) cards: CardsSection,
+    /// Where notifications may be posted.
+    pub(crate) push: PushSection,
     /// How often anyone may ask anything.
     pub(crate) rate: RateSection,
     /// What may be spent.
@@ -36,8 +40,13 @@ pub(crate) struct Config {
     pub(crate) policy: BTreeMap<String, PolicySection>,
     /// The fleet as a whole.
     pub(crate) fleet: FleetSection,
+    /// How agents elsewhere are called.
+    pub(crate) outbound: OutboundSection,
     /// The agents.
     pub(crate) agent: Vec<AgentSection>,
+    /// Other fleets, whose members are members here too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) discover: Vec<DiscoverSection>,
     /// Folders of files that describe agents.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) markdown: Vec<MarkdownSection>,
@@ -52,24 +61,6 @@ pub(crate) enum Mode {
     Enforce,
     /// It is let through, and the log says that it would have been refused.
     Observe,
-}
-
-/// Where and how it listens.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct ServerSection {
-    /// The address for everything.
-    pub(crate) listen: SocketAddr,
-    /// The URL under which the world sees it; the cards name it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) public_url: Option<String>,
-    /// Another address, for gRPC, where HTTP/2 needs a port of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) grpc_listen: Option<SocketAddr>,
-    /// Whether callers are let in who do not say who they are. By default only if nobody else than this machine can
-    /// reach the address and no way to authenticate is configured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) anonymous: Option<bool>,
 }
 
 /// Where tasks are kept.
@@ -283,7 +274,8 @@ pub(crate) struct RoutingSection {
     /// What `cheapest_under_latency` counts as fast enough, in milliseconds.
     #[schemars(range(min = 1))]
     pub(crate) latency_budget_ms: u64,
-    /// How a member is chosen where that finds none.
+    /// How a member is chosen where that finds none; or `local`: whom a pool's `stand_in` names answers then, if nothing has been
+    /// sent to anybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fallback: Option<String>,
     /// What `round_robin` begins with.
@@ -338,13 +330,6 @@ fn default_realm() -> String {
 }
 
 // === defaults ===
-
-impl Default for ServerSection {
-    fn default() -> Self {
-        let listen = SocketAddr::from(([127, 0, 0, 1], 8080));
-        Self { listen, public_url: None, grpc_listen: None, anonymous: None }
-    }
-}
 
 impl Default for StoreSection {
     fn default() -> Self {

@@ -30,7 +30,7 @@ use document::{Node, Origin};
 
 pub(crate) use effective::effective;
 pub(crate) use file::*;
-pub(crate) use markdown::{Folders, schema as markdown_schema};
+pub(crate) use markdown::{Folders, Standing, schema as markdown_schema};
 pub(crate) use problem::Problem;
 pub(crate) use section::*;
 pub(crate) use units::Usd;
@@ -79,6 +79,15 @@ impl Loaded {
         Self::of(node)
     }
 
+    /// Reads what comes with Chancery, then flags.
+    pub(crate) fn read_own(text: &str, flags: Vec<Flag>) -> Result<Self, Vec<Problem>> {
+        let mut node = Node::parse(Path::new("own.toml"), text)?;
+        for (flag, path, value) in flags {
+            node.set(path, value, &Origin::Flag(flag));
+        }
+        Self::of(node)
+    }
+
     fn of(node: Node) -> Result<Self, Vec<Problem>> {
         let problems = check::check(&node, schema().as_value());
         if !problems.is_empty() {
@@ -113,6 +122,15 @@ pub(crate) fn directory(path: Option<&Path>) -> &Path {
 /// The JSON Schema of the configuration.
 pub(crate) fn schema() -> schemars::Schema {
     schemars::schema_for!(Config)
+}
+
+/// What a value has that its schema does not allow: where, and what.
+pub(crate) fn misfits(value: &Value, schema: &Value) -> Vec<(String, String)> {
+    let told = |problem: Problem| {
+        let hint = problem.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        (problem.path, problem.what + &hint)
+    };
+    check::check(&Node::of(value.clone(), &Origin::Default), schema).into_iter().map(told).collect()
 }
 
 /// A value as it stands in a variable: what looks like a number or a list is one.

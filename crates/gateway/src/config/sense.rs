@@ -5,27 +5,49 @@ use std::collections::BTreeSet;
 use chancery_control::routing::Selectors;
 use chancery_protocol::OPERATIONS;
 use chancery_protocol::signing::AgentId;
+use chancery_sdk::egress::Prefix;
 use chancery_sdk::is_agent_name;
 
 use super::document::{Node, Origin};
 use super::file::Config;
 use super::problem::{Problem, nearest};
-use super::section::{AgentKind, AgentSection, CardSection, CommandSection, ModelSection, SignatureMode};
+use super::section::{
+    AgentKind, AgentSection, CardSection, CommandSection, HealthSection, ModelSection, SignatureMode, Trust,
+};
 use crate::demo;
 use crate::fleet::RESERVED;
+use crate::govern::LOCAL;
+
+/// How long a prefix may be, so that there is room for names.
+const LONGEST_PREFIX: usize = 31;
 
 /// Everything that does not make sense.
 pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
     let mut sense = Sense { node, problems: Vec::new() };
+    for (key, what) in config.server.complaints() {
+        sense.complain(&["server", key], what);
+    }
+    for (key, what) in config.fleet.complaints() {
+        sense.complain(&["fleet", key], what);
+    }
     sense.agents(&config.agent);
+    sense.discoveries(config);
     sense.selector(&["routing", "default_selector"], &config.routing.default_selector);
-    if let Some(fallback) = &config.routing.fallback {
+    if let Some(fallback) = config.routing.fallback.as_ref().filter(|fallback| *fallback != LOCAL) {
         sense.selector(&["routing", "fallback"], fallback);
     }
+    sense.stand_ins(config);
     if config.admin.enabled && !config.admin.listen.ip().is_loopback() {
         let hint = "use an address of this machine, such as 127.0.0.1:9090, and a tunnel or a proxy to reach it from elsewhere";
         sense.complain(&["admin", "listen"], "others than this machine could reach it").hint =
             Some(hint.to_owned());
+    }
+    for (place, range) in config.push.allow_egress.iter().enumerate() {
+        if range.parse::<Prefix>().is_err() {
+            let what = format!("`{range}` is no range of addresses");
+            sense.complain(&["push", "allow_egress", &place.to_string()], what).hint =
+                Some("write it as 10.0.0.0/8".to_owned());
+        }
     }
     sense.allow_list(&config.identity.allow);
     sense.policies(config);
@@ -66,6 +88,34 @@ impl Sense<'_> {
         self.one_of(path, name, "selector", &known);
     }
 
+    /// Whoever answers for a pool runs here, and there is one for each if there is one for any.
+    fn stand_ins(&mut self, config: &Config) {
+        let is_wanted = config.routing.fallback.as_deref() == Some(LOCAL);
+        let runs_here = |agent: &&AgentSection| agent.kind != AgentKind::A2a;
+        let here: Vec<_> = config.agent.iter().filter(runs_here).map(|agent| agent.name.as_str()).collect();
+        for (place, agent) in config.agent.iter().enumerate() {
+            let place = place.to_string();
+            let at = ["agent", place.as_str(), "stand_in"];
+            match &agent.stand_in {
+                None if is_wanted && !agent.members.is_empty() => {
+                    self.complain(&at, "`routing.fallback = \"local\"` needs somebody who answers here")
+                        .hint = Some("name an agent that runs here: `stand_in = \"NAME\"`".to_owned());
+                }
+                None => {}
+                Some(_) if agent.members.is_empty() => {
+                    self.complain(&at, "only a pool has somebody who answers in its place");
+                }
+                Some(_) if !is_wanted => {
+                    self.complain(&at, "it is asked for with `routing.fallback = \"local\"` alone");
+                }
+                Some(name) if agent.members.iter().any(|member| member.name == *name) => {
+                    self.complain(&at, format!("a member of the pool is called `{name}`, too"));
+                }
+                Some(name) => self.one_of(&at, name, "agent that runs here", &here),
+            }
+        }
+    }
+
     fn agents(&mut self, agents: &[AgentSection]) {
         let mut names = BTreeSet::new();
         for (place, agent) in agents.iter().enumerate() {
@@ -92,6 +142,7 @@ impl Sense<'_> {
             }
             self.kind(agent, &at);
             self.signature(agent, &at);
+            self.trust(agent, &at);
             self.sections(agent, &place);
         }
     }
@@ -123,6 +174,39 @@ impl Sense<'_> {
         }
     }
 
+    /// What can be said only of an agent that is called elsewhere.
+    fn trust<'a>(&mut self, agent: &AgentSection, at: &dyn Fn(&'a str) -> [&'a str; 3]) {
+        if agent.kind == AgentKind::A2a {
+            return;
+        }
+        if agent.trust == Trust::Untrusted {
+            self.complain(&at("trust"), "only an agent that is called elsewhere can be untrusted");
+        }
+        if !agent.skills.is_empty() {
+            self.complain(&at("skills"), "only of an agent elsewhere; other cards say theirs under `card`");
+        }
+    }
+
+    /// Fleets whose members are members here too.
+    fn discoveries(&mut self, config: &Config) {
+        let mut prefixes = BTreeSet::new();
+        for (place, discover) in config.discover.iter().enumerate() {
+            let place = place.to_string();
+            let at = |key| ["discover", place.as_str(), key];
+            if !is_agent_name(&discover.prefix) || discover.prefix.len() > LONGEST_PREFIX {
+                let what = format!("`{}` is nothing that names of agents can begin with", discover.prefix);
+                self.complain(&at("prefix"), what).hint = Some(format!(
+                    "use 1 to {LONGEST_PREFIX} lower-case letters, digits and dashes, not beginning with a dash"
+                ));
+            } else if !prefixes.insert(&discover.prefix) {
+                self.complain(&at("prefix"), format!("two fleets have the prefix `{}`", discover.prefix));
+            }
+            if let Err(error) = chancery_sdk::Client::builder().connect_later(&discover.url) {
+                self.complain(&at("url"), error.to_string());
+            }
+        }
+    }
+
     /// The sections of an agent that only some kinds have.
     fn sections(&mut self, agent: &AgentSection, place: &str) {
         let is_ours = !matches!(agent.kind, AgentKind::Builtin | AgentKind::A2a);
@@ -135,6 +219,7 @@ impl Sense<'_> {
             ),
             ("model", agent.model.as_ref().map(ModelSection::complaints), agent.kind == AgentKind::Model),
             ("inbox", agent.inbox.map(|_| Vec::new()), agent.kind == AgentKind::Inbox),
+            ("health", agent.health.as_ref().map(HealthSection::complaints), agent.kind == AgentKind::A2a),
         ];
         for (section, complaints, fits) in sections {
             let path = ["agent", place, section];
@@ -216,7 +301,12 @@ impl Sense<'_> {
                 let place = place.to_string();
                 self.one_of(&["policy", name, "operations", &place], operation, "operation", &operations);
             }
-            for (place, agent) in policy.agents.iter().enumerate() {
+            // Who is in another fleet is known only while the gateway runs.
+            let is_found = |name: &str| {
+                let below = config.discover.iter().filter_map(|found| name.strip_prefix(&found.prefix));
+                below.into_iter().any(|below| below.starts_with('-'))
+            };
+            for (place, agent) in policy.agents.iter().enumerate().filter(|(_, agent)| !is_found(agent)) {
                 let place = place.to_string();
                 self.one_of(&["policy", name, "agents", &place], agent, "agent", &agents);
             }

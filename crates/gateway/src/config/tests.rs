@@ -121,7 +121,7 @@ fn the_environment_stands_over_the_file_and_is_named() {
 fn flags_stand_over_everything() {
     let flags = vec![("--listen", &["server", "listen"][..], Value::from("127.0.0.1:9"))];
     let loaded = Loaded::read(None, std::iter::empty(), flags).expect("it is right");
-    assert_eq!(loaded.config.server.listen.port(), 9);
+    assert!(loaded.config.server.listen.to_string().ends_with(":9"));
     assert_eq!(loaded.origin(&["server", "listen"]).to_string(), "flag --listen");
 }
 
@@ -141,4 +141,29 @@ fn agents_are_checked_by_their_kind() {
     assert!(told.iter().any(|text| text.contains("did you mean `echo`?")), "{told:?}");
     assert!(told.iter().any(|text| text.contains("needs `url`, or `members`")), "{told:?}");
     assert!(told.iter().any(|text| text.contains("there are two agents `far`")), "{told:?}");
+}
+
+#[test]
+fn ranges_that_notifications_may_go_to_are_ranges_and_a_variable_can_list_them() {
+    assert_eq!(
+        complaints("[push]\nallow_egress = [\"10.0.0.0/8\", \"the office\"]\n"),
+        ["2:31: `push.allow_egress.1`: `the office` is no range of addresses; write it as 10.0.0.0/8"]
+    );
+    let listed = [("CHANCERY__PUSH__ALLOW_EGRESS", r#"["127.0.0.0/8"]"#)];
+    assert_eq!(read_with("", &listed).expect("it is right").config.push.allow_egress, ["127.0.0.0/8"]);
+}
+
+#[test]
+fn what_governs_the_demo_is_right() {
+    let config = Loaded::read_own(crate::demo::CONFIG, Vec::new()).expect("it is right").config;
+    let names: Vec<_> = config.agent.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, crate::demo::NAMES);
+}
+
+#[test]
+fn what_must_be_there_is_missed_where_it_should_stand() {
+    let told = complaints("[[agent]]\nname = \"echo\"\n[server.cors]\nmax_age_s = 1\n");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("1:") && told[0].contains("`agent.0.kind`: must be there"), "{told:?}");
+    assert!(told[1].contains("`server.cors.origins`: must be there"), "{told:?}");
 }

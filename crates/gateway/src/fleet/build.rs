@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use chancery_control::Governed;
 use chancery_protocol::BoxFuture;
-use chancery_sdk::{Client, Offer};
+use chancery_sdk::Offer;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
+use super::health::Asked;
 use crate::config::AgentSection;
 use crate::kinds::{self, Built, Surroundings};
+use crate::limits::InputLimits;
 
 /// How many are made at a time.
 const AT_A_TIME: usize = 128;
@@ -21,8 +23,8 @@ pub(crate) struct Agents {
     pub(crate) offers: Vec<Offer>,
     /// The same as the gates know them.
     pub(crate) governed: Vec<Arc<Governed>>,
-    /// Those elsewhere, by name.
-    pub(crate) clients: HashMap<String, Client>,
+    /// How those elsewhere are asked how they are, by name.
+    pub(crate) asked: HashMap<String, Arc<Asked>>,
     /// Those that cannot answer, by name, and why.
     pub(crate) absent: HashMap<Arc<str>, String>,
 }
@@ -37,18 +39,20 @@ pub(crate) async fn build(sections: Vec<AgentSection>, surroundings: Surrounding
     let mut agents = Agents::default();
     for (section, built) in built {
         let name: Arc<str> = section.name.as_str().into();
-        let skills = built.skills().iter().map(|skill| skill.as_str().into()).collect();
+        let skills = built.skills(&section).iter().map(|skill| skill.as_str().into()).collect();
         let (pool, is_local) = (surroundings.pools.get(&section.name).cloned(), !section.kind.is_elsewhere());
         agents.governed.push(Arc::new(Governed { name: name.clone(), skills, pool, is_local }));
+        let limits = InputLimits::of(&section).extension();
         let offer = match built {
-            Built::Agent(spec) => Offer::from(*spec),
+            Built::Agent(spec) => Offer::from(spec.extension(limits)),
             Built::Absent(spec, why) => {
                 agents.absent.insert(name, why);
-                Offer::from(*spec)
+                Offer::from(spec.extension(limits))
             }
             Built::Relay(relay) => {
-                agents.clients.insert(section.name.clone(), relay.client().clone());
-                Offer::from(relay)
+                let how = section.health.clone().unwrap_or_default();
+                agents.asked.insert(section.name.clone(), Arc::new(Asked::new(relay.clients(), how)));
+                Offer::from(relay.extension(limits))
             }
         };
         agents.offers.push(if section.exposed { offer } else { offer.internal() });

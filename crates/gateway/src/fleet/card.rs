@@ -22,7 +22,7 @@ pub(super) fn of_fleet(about: &FleetSection, url: &str, seen: &[Seen]) -> AgentC
     card.capabilities.extended_agent_card = Some(true);
     card.capabilities.extensions.push(directory(url, seen));
     let mut skills: BTreeMap<&str, AgentSkill> = BTreeMap::new();
-    for skill in seen.iter().flat_map(|seen| &seen.skills) {
+    for skill in seen.iter().flat_map(|seen| &seen.believed) {
         skills.entry(&skill.id).or_insert_with(|| skill.clone());
     }
     card.skills = skills.into_values().collect();
@@ -34,7 +34,13 @@ fn directory(url: &str, seen: &[Seen]) -> AgentExtension {
         .iter()
         .map(|Seen { member, .. }| {
             let url = format!("{url}/agents/{}", member.name);
-            json!({"name": member.name, "url": url, "card": format!("{url}/.well-known/agent-card.json")})
+            let card = format!("{url}/.well-known/agent-card.json");
+            let mut entry = json!({"name": member.name, "url": url, "card": card});
+            if member.discovered {
+                // Whoever discovers this fleet is to find it where it is.
+                entry["discovered"] = json!(true);
+            }
+            entry
         })
         .collect();
     let mut extension = AgentExtension::new(FLEET_EXTENSION);
@@ -48,7 +54,7 @@ fn directory(url: &str, seen: &[Seen]) -> AgentExtension {
 
 impl Fleet {
     /// The fleet's card for whoever asks. Somebody who does not say who they are sees what nobody in particular may see.
-    pub(super) fn show_card(&self, visitor: &Visitor) -> Result<Response<Body>, Refused> {
+    pub(crate) fn show_card(&self, visitor: &Visitor) -> Result<Response<Body>, Refused> {
         let says_who =
             ["authorization", "x-api-key"].iter().any(|name| visitor.head().headers.contains_key(*name));
         let seen = match visitor.caller() {
@@ -66,6 +72,7 @@ impl Fleet {
         if let Some(service) = self.service.get() {
             service.complete_card("", "", &mut card);
         }
+        self.governor.extend_card(&mut card, caller);
         card
     }
 

@@ -56,13 +56,13 @@ impl Fleet {
     }
 
     fn entry(&self, seen: &Seen, health: &super::health::Health) -> Value {
-        let Seen { member, card, skills } = seen;
+        let Seen { member, card, skills, .. } = seen;
         let url = self.url(&format!("/agents/{}", member.name));
         let skills: Vec<_> = skills
             .iter()
             .map(|skill| json!({"id": skill.id, "name": skill.name, "tags": skill.tags}))
             .collect();
-        json!({
+        let mut entry = json!({
             "name": member.name,
             "title": card.name,
             "description": card.description,
@@ -73,7 +73,11 @@ impl Fleet {
             "trust": member.trust,
             "skills": skills,
             "health": health,
-        })
+        });
+        if member.discovered {
+            entry["discovered"] = json!(true);
+        }
+        entry
     }
 }
 
@@ -103,7 +107,7 @@ impl Wanted {
     }
 
     fn matches(&self, seen: &Seen, health: &str) -> bool {
-        let Seen { member, card, skills } = seen;
+        let Seen { member, card, skills, .. } = seen;
         let has = |text: &str, part: &str| text.to_lowercase().contains(part);
         self.skill.as_ref().is_none_or(|id| skills.iter().any(|skill| skill.id == *id))
             && self.tag.as_ref().is_none_or(|tag| skills.iter().any(|skill| skill.tags.contains(tag)))

@@ -2,9 +2,10 @@
 //! whoever has the task.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chancery_control::policy::named_skill;
+use chancery_control::routing::{PeerSelector as _, PowerOfTwoChoices, Standing, Ticket, Wanted};
 use chancery_protocol::{
     BoxFuture, Call, CallContext, Caller, DEFAULT_PAGE_SIZE, DynEndpoint, Error, ErrorCode, ListTasksRequest,
     Reply, Request, TaskId, TaskPage, TaskView,
@@ -24,8 +25,16 @@ const AT_A_TIME: usize = 32;
 /// The fleet as one agent.
 pub(super) struct Front {
     fleet: Arc<Fleet>,
-    /// Counts the messages, so that members that do the same take turns.
-    turn: AtomicUsize,
+    /// Counts the messages that several members could have got.
+    turn: AtomicU64,
+}
+
+/// Who gets a message, and for which skill.
+struct Chosen {
+    member: Arc<str>,
+    skill: Arc<str>,
+    /// By which it is seen how busy it is, if others could have got it.
+    ticket: Option<Ticket>,
 }
 
 impl DynEndpoint for Front {
@@ -36,7 +45,7 @@ impl DynEndpoint for Front {
 
 impl Front {
     pub(super) fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, turn: AtomicUsize::new(0) }
+        Self { fleet, turn: AtomicU64::new(0) }
     }
 
     async fn answer(&self, mut call: Call) -> Result<Reply, Error> {
@@ -58,9 +67,10 @@ impl Front {
             {
                 let named = named_skill(sent).map(|skill| skill.as_str().into());
                 let skill = context.skill.clone().or(named);
-                let (member, skill) = self.whoever_has(skill, &caller(context))?;
-                context.skill = Some(skill);
-                member
+                let Chosen { member, skill, ticket } = self.whoever_has(skill, context)?;
+                (context.skill, context.agent) = (Some(skill), member.clone());
+                let reply = self.endpoint(&member)?.call(call).await;
+                return self.watched(ticket, reply);
             }
             request => {
                 let Some(task) = request.task() else { return Err(ErrorCode::UnsupportedOperation.into()) };
@@ -77,25 +87,73 @@ impl Front {
     }
 
     /// Who gets a message: those of our own before those that nobody trusts, those that are well before others, and of
-    /// equals each in its turn.
-    fn whoever_has(&self, skill: Option<Arc<str>>, caller: &Caller) -> Result<(Arc<str>, Arc<str>), Error> {
-        let seen = self.fleet.seen_by(caller);
+    /// equals whoever has less to do.
+    fn whoever_has(&self, skill: Option<Arc<str>>, context: &CallContext) -> Result<Chosen, Error> {
+        let caller = caller(context);
+        let seen = self.fleet.seen_by(&caller);
         let skill = match skill {
             Some(skill) => skill,
             None => only_skill(&seen)?,
         };
-        let mut able: Vec<_> =
-            seen.iter().filter(|seen| seen.skills.iter().any(|known| known.id == *skill)).collect();
+        let has_it = |seen: &&Seen| seen.believed.iter().any(|known| known.id == *skill);
         let rank = |seen: &Seen| {
             (seen.member.trust == Trust::Untrusted, self.fleet.health(&seen.member).is_unhealthy())
         };
-        let Some(best) = able.iter().map(|seen| rank(seen)).min() else {
+        let able: Vec<_> = seen.iter().filter(has_it).map(|seen| (rank(seen), &seen.member.name)).collect();
+        let Some(best) = able.iter().map(|(rank, _)| *rank).min() else {
             let text = format!("nobody here has the skill `{skill}`; the fleet's card names those there are");
             return Err(Error::invalid_field("message.metadata", text));
         };
-        able.retain(|seen| rank(seen) == best);
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        Ok((able[turn % able.len()].member.name.clone(), skill))
+        let equals: Vec<_> = able.iter().filter(|(rank, _)| *rank == best).map(|(_, name)| *name).collect();
+        let (member, ticket) = match (&equals[..], &context.idempotency_key) {
+            ([only], _) => ((*only).clone(), None),
+            // What is sent again goes to whoever got it, who knows it again.
+            (_, Some(key)) => (equals[place_of(key) % equals.len()].clone(), None),
+            _ => self.least_busy(&equals, &skill, &caller),
+        };
+        Ok(Chosen { member, skill, ticket })
+    }
+
+    /// One of several who could all do it, by how much they have to do and how fast they were of late. If everybody breaks off
+    /// calls, each in its turn.
+    fn least_busy(&self, equals: &[&Arc<str>], skill: &str, caller: &Caller) -> (Arc<str>, Option<Ticket>) {
+        let (loads, now) = (&self.fleet.loads, self.fleet.governor.plane().hands.now());
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) + 1;
+        let wanted = Wanted { skill: Some(skill), turn, ..Wanted::by(&caller.principal) };
+        let mut candidates = loads.members(now);
+        candidates
+            .retain(|one| equals.contains(&&one.peer.name) && !matches!(one.standing, Standing::OutUntil(_)));
+        while let Some(place) = PowerOfTwoChoices::default().select(&candidates, &wanted, now).member {
+            let name = candidates.remove(place).peer.name.clone();
+            if let Ok(ticket) = loads.begin(&name, now) {
+                return (name, Some(ticket));
+            }
+        }
+        let place = usize::try_from(turn).unwrap_or_default() % equals.len();
+        (equals[place].clone(), None)
+    }
+
+    /// Learns from an answer how the member does that gave it. A stream counts as open until it ends.
+    fn watched(&self, ticket: Option<Ticket>, reply: Result<Reply, Error>) -> Result<Reply, Error> {
+        let Some(ticket) = ticket else { return reply };
+        let now = self.fleet.governor.plane().hands.now();
+        match reply {
+            Err(error) if error.code() == ErrorCode::Unavailable => {
+                ticket.transport_failure(now);
+                Err(error)
+            }
+            Ok(Reply::Stream(events)) => {
+                ticket.succeeded(now);
+                let events = events.inspect(move |_| {
+                    let _open = &ticket;
+                });
+                Ok(Reply::Stream(Box::pin(events)))
+            }
+            other => {
+                ticket.succeeded(now);
+                other
+            }
+        }
     }
 
     /// Who has a task of the caller's. Unknown and foreign ones are alike.
@@ -122,7 +180,7 @@ impl Front {
         let limit = wanted.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
         let seen = self.fleet.seen_by(&caller(context));
         let pages = seen.into_iter().map(|seen| {
-            let mut context = context.clone();
+            let mut context = Box::new(context.clone());
             context.agent = seen.member.name.clone();
             let call = Call { request: Request::ListTasks(wanted.clone()), context };
             async move { self.endpoint(&seen.member.name)?.call(call).await }
@@ -151,6 +209,11 @@ impl Front {
     }
 }
 
+/// A number that is the same whenever the key is.
+fn place_of(key: &str) -> usize {
+    key.bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
+}
+
 /// Where a task stands in the order.
 fn place(task: &TaskView) -> Result<PageToken, Error> {
     let value = task.task.value()?;
@@ -164,7 +227,8 @@ fn caller(context: &CallContext) -> Caller {
 
 /// The skill that a message is for which does not say so: there must be one alone.
 fn only_skill(seen: &[Seen]) -> Result<Arc<str>, Error> {
-    let mut ids: Vec<_> = seen.iter().flat_map(|seen| &seen.skills).map(|skill| skill.id.as_str()).collect();
+    let mut ids: Vec<_> =
+        seen.iter().flat_map(|seen| &seen.believed).map(|skill| skill.id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
     match ids[..] {

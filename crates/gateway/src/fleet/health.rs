@@ -1,22 +1,28 @@
-//! How the members are, as far as is known. Those that run here are well; those elsewhere are asked for their cards now
-//! and then, which costs them next to nothing where the card is the same.
+//! How the members are, as far as is known. Those that run here are well; those elsewhere are asked now and then, for a path
+//! that is configured or for their cards, which costs them next to nothing where the card is the same.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chancery_protocol::Timestamp;
-use futures_util::StreamExt as _;
+use chancery_sdk::Client;
 use parking_lot::RwLock;
 use serde::Serialize;
 
 use super::{Fleet, Member};
-use crate::config::AgentKind;
+use crate::config::{AgentKind, HealthSection};
 
-/// How often each is asked, how many at a time, and how long an answer may take.
-const EVERY: Duration = Duration::from_secs(30);
-const AT_A_TIME: usize = 32;
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How many are asked at a time.
+pub(super) const AT_A_TIME: usize = 64;
+
+/// How an agent elsewhere is asked how it is. It is for as long as there is such an agent.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// More than one if it is a pool.
+    clients: Vec<Client>,
+    how: HealthSection,
+}
 
 /// How a member is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -54,37 +60,80 @@ impl Fleet {
         found.unwrap_or(Health { status: unseen, ..Health::default() })
     }
 
+    /// How each member is.
+    pub(crate) fn healths(&self) -> Vec<(Arc<str>, Health)> {
+        let roster = self.roster.load();
+        roster.all().map(|member| (member.name.clone(), self.health(member))).collect()
+    }
+
     /// Members were made anew; some of them cannot answer, and why.
-    pub(crate) fn changed<'a>(&self, made: impl Iterator<Item = &'a str>, absent: HashMap<Arc<str>, String>) {
-        let made: HashSet<_> = made.collect();
-        self.findings.retain(|name| !made.contains(name));
+    pub(crate) fn changed<'a>(
+        self: &Arc<Self>,
+        made: impl Iterator<Item = &'a str>,
+        absent: HashMap<Arc<str>, String>,
+    ) {
+        let (made, roster) = (made.collect::<HashSet<_>>(), self.roster.load());
+        self.findings.retain(|name| !made.contains(name) && roster.get(name).is_some());
         for (name, why) in absent {
             self.findings.note(&name, Err(why));
+        }
+        for member in made.into_iter().filter_map(|name| roster.get(name)) {
+            if let Some(asked) = &member.asked {
+                tokio::spawn(watch(Arc::downgrade(self), member.name.clone(), Arc::downgrade(asked)));
+            }
         }
     }
 }
 
-/// Asks the members elsewhere how they are, for as long as there is a fleet.
-pub(crate) async fn watch(fleet: Weak<Fleet>) {
+/// Asks a member how it is, for as long as it is one.
+async fn watch(fleet: Weak<Fleet>, name: Arc<str>, asked: Weak<Asked>) {
     loop {
-        let Some(now) = fleet.upgrade() else { return };
-        let roster = now.roster.load_full();
-        now.findings.retain(|name| roster.get(name).is_some());
-        let members = roster.all().filter_map(|member| Some((&member.name, member.client.as_ref()?)));
-        let asked = futures_util::stream::iter(members).for_each_concurrent(AT_A_TIME, |(name, client)| {
-            let now = &now;
-            async move {
-                let found = match tokio::time::timeout(PATIENCE, client.refresh_card()).await {
-                    Ok(Ok(_)) => Ok(()),
-                    Ok(Err(error)) => Err(error.to_string()),
-                    Err(_) => Err(format!("did not answer within {} s", PATIENCE.as_secs())),
-                };
-                now.findings.note(name, found);
+        let pause = {
+            let (Some(fleet), Some(asked)) = (fleet.upgrade(), asked.upgrade()) else { return };
+            let _place = fleet.asking.acquire().await;
+            let found = asked.ask().await;
+            if Arc::strong_count(&asked) == 1 {
+                return;
             }
-        });
-        asked.await;
-        drop(now);
-        tokio::time::sleep(EVERY).await;
+            fleet.findings.note(&name, found);
+            Duration::from_millis(asked.how.interval_ms)
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+// === impl Asked ===
+
+impl Asked {
+    pub(super) fn new(clients: Vec<Client>, how: HealthSection) -> Self {
+        Self { clients, how }
+    }
+
+    /// Whether it is well; of a pool, whether any of its members is.
+    async fn ask(&self) -> Result<(), String> {
+        let mut wrong = Err("it has no members".to_owned());
+        for client in &self.clients {
+            let limit = Duration::from_millis(self.how.timeout_ms);
+            wrong = match tokio::time::timeout(limit, self.ask_one(client)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(why)) => Err(why),
+                Err(_) => Err(format!("did not answer within {} ms", self.how.timeout_ms)),
+            };
+        }
+        wrong
+    }
+
+    async fn ask_one(&self, client: &Client) -> Result<(), String> {
+        let Some(path) = &self.how.path else {
+            return client.refresh_card().await.map(drop).map_err(|error| error.to_string());
+        };
+        let status = client.probe(path).await.map_err(|error| error.to_string())?.as_u16();
+        let wanted = self.how.status.unwrap_or(200);
+        if status == wanted {
+            Ok(())
+        } else {
+            Err(format!("{path} was answered with {status}, not {wanted}"))
+        }
     }
 }
 
@@ -116,6 +165,11 @@ impl Findings {
 impl Health {
     pub(crate) fn is_unhealthy(&self) -> bool {
         self.status == Status::Unhealthy
+    }
+
+    /// What is wrong.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
     }
 
     pub(crate) fn status(&self) -> &'static str {

@@ -11,6 +11,7 @@
 //! | `active` | the open tasks of a member |
 //! | `endpoint` | calls to the fleet itself |
 //! | `build` | agents made of their sections |
+//! | `discover` | members of other fleets |
 //! | `reload` | another configuration in the place of the one in force |
 
 mod active;
@@ -18,20 +19,24 @@ mod address;
 mod build;
 mod card;
 mod catalogue;
+mod discover;
 mod endpoint;
 mod health;
 mod reload;
 mod roster;
-mod sight;
+pub(crate) mod sight;
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use chancery_control::routing::{Peer, Pool, PoolSettings};
 use chancery_sdk::protocol::{AgentCard, ErrorCode};
 use chancery_sdk::{Body, Error, Offer, Refused, Service};
 use chancery_store::Store;
 use http::{HeaderValue, Response, header};
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use crate::config::FleetSection;
 use crate::govern::Governor;
@@ -40,9 +45,11 @@ use health::Findings;
 
 pub(crate) use address::{Addresses, RESERVED};
 pub(crate) use build::{Agents, build};
-pub(crate) use health::watch as watch_health;
-pub(crate) use reload::{Load, Reloader, watch};
+use discover::Discovered;
+pub(crate) use health::Health;
+pub(crate) use reload::{Load, Reloader};
 pub(crate) use roster::{Member, Roster};
+pub(crate) use sight::Seen;
 
 /// The name that the fleet itself is mounted under. No agent can be called that.
 pub(crate) const FLEET: &str = "fleet";
@@ -55,6 +62,10 @@ pub(crate) struct Fleet {
     store: Arc<Store>,
     service: OnceLock<Service>,
     findings: Findings,
+    /// Places for those who ask members how they are.
+    asking: Semaphore,
+    /// How busy the members are with what came through the fleet.
+    loads: Pool,
 }
 
 impl Fleet {
@@ -64,14 +75,16 @@ impl Fleet {
         governor: Arc<Governor>,
         store: Arc<Store>,
     ) -> Arc<Self> {
-        let (about, roster) = (ArcSwap::from_pointee(about), ArcSwap::from_pointee(roster));
+        let loads = Pool::try_new(FLEET, peers(&roster), PoolSettings::default());
         Arc::new(Self {
-            about,
-            roster,
+            about: ArcSwap::from_pointee(about),
+            roster: ArcSwap::from_pointee(roster),
             governor,
             store,
             service: OnceLock::new(),
             findings: Findings::default(),
+            asking: Semaphore::new(health::AT_A_TIME),
+            loads: loads.expect("no two members have the same name"),
         })
     }
 
@@ -87,19 +100,39 @@ impl Fleet {
         Offer::endpoint(FLEET, card, Arc::new(Front::new(self.clone()))).at("")
     }
 
+    /// Who is in it now.
+    pub(crate) fn roster(&self) -> Arc<Roster> {
+        self.roster.load_full()
+    }
+
+    pub(crate) fn governor(&self) -> &Arc<Governor> {
+        &self.governor
+    }
+
     /// The card of an agent as it is shown now.
     fn card(&self, agent: &str) -> Option<Arc<AgentCard>> {
         self.service.get()?.card(agent)
     }
 
     /// The URL of a path here.
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.service.get().map_or("", Service::url))
     }
 }
 
+/// Has the fleet be what the file says, and what is found in other fleets, for as long as the process runs.
+pub(crate) fn keep_up(reloader: &Arc<Reloader>, file: Option<PathBuf>) {
+    tokio::spawn(discover::watch(reloader.clone()));
+    tokio::spawn(reload::watch(reloader.clone(), file));
+}
+
+/// The members, as they are chosen from.
+fn peers(roster: &Roster) -> impl Iterator<Item = Peer> {
+    roster.all().map(|member| Peer::new(member.name.clone()))
+}
+
 /// An answer in JSON that is for one caller alone.
-fn private_json(value: &impl Serialize) -> Result<Response<Body>, Refused> {
+pub(crate) fn private_json(value: &impl Serialize) -> Result<Response<Body>, Refused> {
     let text = serde_json::to_vec(value).map_err(|error| {
         tracing::error!(%error, "an answer cannot be written");
         Error::new(ErrorCode::Internal)

@@ -1,18 +1,20 @@
 //! Another configuration takes the place of the one in force, while calls are open: as a whole, or not at all.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
+use chancery_control::routing::PoolSettings;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 
 use super::build::{Agents, build};
-use super::{Fleet, Roster};
-use crate::config::{AgentSection, Config, Folders, directory};
+use super::{Discovered, Fleet, Roster, peers};
+use crate::config::{AgentKind, AgentSection, Config, Folders, Standing, directory};
 use crate::govern::{Governor, pools};
 use crate::identity;
 use crate::kinds::Surroundings;
@@ -30,8 +32,17 @@ pub(crate) struct Reloader {
     fleet: Arc<Fleet>,
     /// What agents are built in, but for their pools.
     surroundings: Surroundings,
-    /// The one in force. Held by whoever changes it.
-    current: Mutex<Arc<Config>>,
+    discovered: Discovered,
+    /// Held by whoever changes it.
+    current: Mutex<Current>,
+}
+
+/// What is in force.
+struct Current {
+    /// As it was read.
+    configured: Config,
+    /// The same with the agents that were found elsewhere.
+    whole: Arc<Config>,
 }
 
 /// What a reload has changed.
@@ -52,71 +63,104 @@ impl Reloader {
         fleet: Arc<Fleet>,
         surroundings: Surroundings,
     ) -> Arc<Self> {
-        Arc::new(Self { load, governor, fleet, surroundings, current: Mutex::new(config) })
+        let current = Mutex::new(Current { configured: Config::clone(&config), whole: config });
+        Arc::new(Self { load, governor, fleet, surroundings, discovered: Discovered::default(), current })
     }
 
     /// Reads the configuration again and puts it in force. If anything is wrong with it, the one from before stays, whole.
     pub(crate) async fn reload(self: Arc<Self>) -> anyhow::Result<Changes> {
         let mut current = self.current.lock().await;
-        let next = Arc::new((self.load)()?);
-        let changes = Changes::between(&current, &next)?;
+        let configured = (self.load)()?;
+        self.put_in_force(&mut current, configured).await
+    }
+
+    /// Has those be members who were found in other fleets, beside what is configured.
+    pub(super) async fn rediscovered(self: Arc<Self>) {
+        let mut current = self.current.lock().await;
+        let configured = current.configured.clone();
+        let changed = self.put_in_force(&mut current, configured).await;
+        drop(current);
+        say("the members of another fleet have changed", changed);
+    }
+
+    async fn put_in_force(&self, current: &mut Current, configured: Config) -> anyhow::Result<Changes> {
+        let mut next = configured.clone();
+        next.agent.extend(self.discovered.agents(&configured));
+        let changes = self.exchange(&current.whole, &next).await?;
+        *current = Current { configured, whole: Arc::new(next) };
+        Ok(changes)
+    }
+
+    async fn exchange(&self, current: &Config, next: &Config) -> anyhow::Result<Changes> {
+        let changes = Changes::between(current, next)?;
         let touched: HashSet<_> = changes.added.iter().chain(&changes.changed).map(String::as_str).collect();
         let touches = |agent: &&AgentSection| touched.contains(agent.name.as_str());
         let sections: Vec<_> = next.agent.iter().filter(touches).cloned().collect();
-        let surroundings = Surroundings { pools: pools(&next)?, ..self.surroundings.clone() };
-        let Agents { offers, governed, clients, absent } = build(sections, surroundings).await?;
+        let (pools, outbound) = (pools(next)?, next.outbound);
+        let surroundings = Surroundings { pools, outbound, ..self.surroundings.clone() };
+        let Agents { offers, governed, asked, absent } = build(sections, surroundings).await?;
         let resolver = identity::allow_list(&next.identity.allow);
-        self.governor.amend(&current, &next, resolver)?;
+        self.governor.amend(current, next, resolver)?;
         let before = self.governor.enlist(governed);
         let removed: Vec<_> = changes.removed.iter().map(String::as_str).collect();
         let Some(service) = self.fleet.service.get() else { bail!("the gateway does not serve yet") };
         if let Err(error) = service.replace(offers, &removed).await {
             // The limits that were in force are known to be such as can be.
             let resolver = identity::allow_list(&current.identity.allow);
-            let _ = self.governor.amend(&next, &current, resolver);
+            let _ = self.governor.amend(next, current, resolver);
             self.governor.enlist(before);
             return Err(error).context("the agents cannot be changed");
         }
         self.governor.dismiss(&removed);
-        self.fleet.change(next.fleet.clone(), |roster| roster.amended(&next.agent, &clients));
+        self.fleet.change(next.fleet.clone(), |roster| roster.amended(&next.agent, &asked));
         self.fleet.changed(touched.into_iter(), absent);
-        *current = next;
         Ok(changes)
     }
 
     /// The configuration in force.
     pub(crate) async fn config(&self) -> Arc<Config> {
-        self.current.lock().await.clone()
+        self.current.lock().await.whole.clone()
+    }
+
+    pub(crate) fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+
+    pub(super) fn discovered(&self) -> &Discovered {
+        &self.discovered
     }
 
     /// The same, for nobody in particular: what came of it is logged.
     async fn reload_and_say(self: Arc<Self>, why: &'static str) {
-        match self.reload().await {
-            Ok(changes) if changes == Changes::default() => tracing::info!(why, "nothing has changed"),
-            Ok(changes) => tracing::info!(
-                why,
-                added = changes.added.len(),
-                changed = changes.changed.len(),
-                removed = changes.removed.len(),
-                sections = changes.sections.join(","),
-                "another configuration is in force"
-            ),
-            Err(error) => {
-                tracing::error!(why, "the configuration from before stays in force: {error:#}");
-            }
-        }
+        say(why, self.reload().await);
+    }
+}
+
+fn say(why: &'static str, changed: anyhow::Result<Changes>) {
+    match changed {
+        Ok(changes) if changes == Changes::default() => tracing::info!(why, "nothing has changed"),
+        Ok(changes) => tracing::info!(
+            why,
+            added = changes.added.len(),
+            changed = changes.changed.len(),
+            removed = changes.removed.len(),
+            sections = changes.sections.join(","),
+            "another configuration is in force"
+        ),
+        Err(error) => tracing::error!(why, "the configuration from before stays in force: {error:#}"),
     }
 }
 
 /// Reloads on SIGHUP, and when the file changes, or one of those that describe agents.
-pub(crate) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
+pub(super) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
     let standing = |config: &Config| Folders::standing(&config.markdown, directory(file.as_deref()));
     let mut hangup = match signal(SignalKind::hangup()) {
         Ok(hangup) => hangup,
         Err(error) => return tracing::error!(%error, "SIGHUP cannot be heard; nothing is reloaded"),
     };
     let mut seen = file.as_deref().and_then(written);
-    let mut described = standing(&*reloader.config().await);
+    // What was written while the gateway started is noticed at the first look.
+    let mut described = Standing::new();
     loop {
         tokio::select! {
             heard = hangup.recv() => {
@@ -159,14 +203,18 @@ impl Changes {
             ("server", differ(&before.server, &after.server)),
             ("store", differ(&before.store, &after.store)),
             ("admin", differ(&before.admin, &after.admin)),
+            ("push", differ(&before.push, &after.push)),
+            ("cards", differ(&before.cards, &after.cards)),
             ("identity.agent", differ(&before.identity.agent, &after.identity.agent)),
             ("identity.audience", differ(&before.identity.audience, &after.identity.audience)),
+            ("agent.grpc_listen", own_ports(before) != own_ports(after)),
         ];
         let fixed: Vec<_> = fixed.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect();
         if !fixed.is_empty() {
             bail!("`{}` cannot be changed while the gateway runs; restart it", fixed.join("`, `"));
         }
-        let routing = differ(&before.routing, &after.routing);
+        let (routing, outbound) =
+            (differ(&before.routing, &after.routing), before.outbound != after.outbound);
         let sections = [
             ("identity", differ(&before.identity, &after.identity)),
             ("rate", differ(&before.rate, &after.rate)),
@@ -175,6 +223,8 @@ impl Changes {
             ("routing", routing),
             ("policy", differ(&before.policy, &after.policy)),
             ("fleet", differ(&before.fleet, &after.fleet)),
+            ("outbound", outbound),
+            ("discover", differ(&before.discover, &after.discover)),
         ];
         let mut changes = Self {
             sections: sections.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect(),
@@ -183,7 +233,10 @@ impl Changes {
         let known: HashMap<_, _> = before.agent.iter().map(|agent| (&agent.name, agent)).collect();
         for agent in &after.agent {
             // How members of a pool are chosen is part of the pool.
-            let rebuilt = |known: &AgentSection| differ(known, agent) || routing && !agent.members.is_empty();
+            let rebuilt = |known: &AgentSection| {
+                let is_elsewhere = agent.kind == AgentKind::A2a;
+                differ(known, agent) || routing && !agent.members.is_empty() || outbound && is_elsewhere
+            };
             match known.get(&agent.name) {
                 None => changes.added.push(agent.name.clone()),
                 Some(known) if rebuilt(known) => changes.changed.push(agent.name.clone()),
@@ -193,11 +246,16 @@ impl Changes {
         let kept: HashSet<_> = after.agent.iter().map(|agent| &agent.name).collect();
         let gone = before.agent.iter().filter(|agent| !kept.contains(&agent.name));
         changes.removed = gone.map(|agent| agent.name.clone()).collect();
-        if after.agent.is_empty() {
+        if after.agent.is_empty() && after.discover.is_empty() {
             bail!("no agent is configured any more; add one with `[[agent]]`");
         }
         Ok(changes)
     }
+}
+
+/// The ports that agents have of their own.
+fn own_ports(config: &Config) -> BTreeSet<(&str, SocketAddr)> {
+    config.agent.iter().filter_map(|agent| Some((agent.name.as_str(), agent.grpc_listen?))).collect()
 }
 
 /// Whether two sections say different things.
@@ -209,8 +267,10 @@ fn differ<T: Serialize>(one: &T, other: &T) -> bool {
 impl Fleet {
     /// Puts other members in the place of those that are known.
     fn change(&self, about: crate::config::FleetSection, amended: impl FnOnce(&Roster) -> Roster) {
-        self.about.store(Arc::new(about));
         let roster = amended(&self.roster.load());
+        let loads = self.loads.replace(peers(&roster), PoolSettings::default());
+        loads.expect("no two members have the same name");
+        self.about.store(Arc::new(about));
         self.roster.store(Arc::new(roster));
     }
 }

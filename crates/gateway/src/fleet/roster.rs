@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use chancery_sdk::Client;
-
+use super::health::Asked;
 use crate::config::{AgentKind, AgentSection, Trust};
 
 /// An agent of the fleet.
@@ -15,8 +14,12 @@ pub(crate) struct Member {
     pub(crate) trust: Trust,
     /// Whether anybody outside the fleet is to know of it.
     pub(crate) exposed: bool,
-    /// By which one elsewhere is asked how it is.
-    pub(crate) client: Option<Client>,
+    /// Whether it is a member of another fleet, and was found there.
+    pub(crate) discovered: bool,
+    /// Skills that the operator says it has.
+    pub(crate) skills: Vec<Arc<str>>,
+    /// How one elsewhere is asked how it is.
+    pub(crate) asked: Option<Arc<Asked>>,
 }
 
 /// The members, by name. Never changed: another takes its place.
@@ -24,27 +27,29 @@ pub(crate) struct Member {
 pub(crate) struct Roster(BTreeMap<Arc<str>, Member>);
 
 impl Roster {
-    /// The agents of a configuration. Those elsewhere have clients.
-    pub(crate) fn of(agents: &[AgentSection], clients: &HashMap<String, Client>) -> Self {
+    /// The agents of a configuration, and how those elsewhere are asked.
+    pub(crate) fn of(agents: &[AgentSection], asked: &HashMap<String, Arc<Asked>>) -> Self {
         let member = |agent: &AgentSection| Member {
             name: agent.name.as_str().into(),
             kind: agent.kind,
             trust: agent.trust,
             exposed: agent.exposed,
-            client: clients.get(&agent.name).filter(|_| agent.kind == AgentKind::A2a).cloned(),
+            discovered: agent.discovered_in.is_some(),
+            skills: agent.skills.iter().map(|skill| skill.as_str().into()).collect(),
+            asked: asked.get(&agent.name).filter(|_| agent.kind == AgentKind::A2a).cloned(),
         };
         Self(agents.iter().map(member).map(|member| (member.name.clone(), member)).collect())
     }
 
-    /// The agents of another configuration, of which those that were not made anew keep the clients they have.
-    pub(super) fn amended(&self, agents: &[AgentSection], made: &HashMap<String, Client>) -> Self {
-        let mut clients = made.clone();
+    /// The agents of another configuration, of which those that were not made anew are asked as before.
+    pub(super) fn amended(&self, agents: &[AgentSection], made: &HashMap<String, Arc<Asked>>) -> Self {
+        let mut asked = made.clone();
         for member in self.0.values() {
-            if let Some(client) = &member.client {
-                clients.entry(member.name.to_string()).or_insert_with(|| client.clone());
+            if let Some(known) = &member.asked {
+                asked.entry(member.name.to_string()).or_insert_with(|| known.clone());
             }
         }
-        Self::of(agents, &clients)
+        Self::of(agents, &asked)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Member> {
@@ -61,7 +66,7 @@ impl Roster {
     }
 
     /// The one that the world may know of, if there is one alone.
-    pub(super) fn only_exposed(&self) -> Option<&Member> {
+    pub(crate) fn only_exposed(&self) -> Option<&Member> {
         let mut exposed = self.exposed();
         exposed.next().filter(|_| exposed.next().is_none())
     }

@@ -5,16 +5,19 @@ use std::sync::Arc;
 use chancery_control::identity::Access;
 use chancery_control::policy::{Facts, SKILL_NOT_ALLOWED, Subject};
 use chancery_control::{Mode, Plane};
-use chancery_protocol::{AgentSkill, Caller, Operation};
+use chancery_protocol::{AgentCard, AgentSkill, Caller, Operation};
 
 use super::{Fleet, Member};
+use crate::config::Trust;
 
 /// A member as a caller sees it.
-pub(super) struct Seen {
-    pub(super) member: Member,
-    pub(super) card: Arc<chancery_protocol::AgentCard>,
+pub(crate) struct Seen {
+    pub(crate) member: Member,
+    pub(crate) card: Arc<AgentCard>,
     /// What of it the caller may use.
-    pub(super) skills: Vec<AgentSkill>,
+    pub(crate) skills: Vec<AgentSkill>,
+    /// Of what it is believed to have, what the caller may use: messages to the fleet for these may go to it.
+    pub(crate) believed: Vec<AgentSkill>,
 }
 
 impl Fleet {
@@ -25,17 +28,41 @@ impl Fleet {
     }
 
     /// A member as a caller sees it, if it may be seen.
-    pub(super) fn seen(&self, caller: &Caller, member: &Member) -> Option<Seen> {
+    pub(crate) fn seen(&self, caller: &Caller, member: &Member) -> Option<Seen> {
         let plane = self.governor.plane();
         if !may_send(plane, caller, &member.name) {
             return None;
         }
         let card = self.card(&member.name)?;
-        let all: Vec<Arc<str>> = card.skills.iter().map(|skill| skill.id.as_str().into()).collect();
-        let usable = |skill: &&AgentSkill| may_use(plane, caller, &member.name, &all, &skill.id);
-        let skills = card.skills.iter().filter(usable).cloned().collect();
-        Some(Seen { member: member.clone(), card, skills })
+        let skills = usable(plane, caller, &member.name, card.skills.clone());
+        let believed = usable(plane, caller, &member.name, believed(member, &card));
+        Some(Seen { member: member.clone(), card, skills, believed })
     }
+}
+
+/// The skills that a member is believed to have. What the card of one says that nobody trusts decides nothing; of a whole
+/// fleet that was found, it only says which of its members has what the operator vouches for.
+fn believed(member: &Member, card: &AgentCard) -> Vec<AgentSkill> {
+    let on_card = |id: &str| card.skills.iter().any(|skill| skill.id == id);
+    let (own, vouched): (&[AgentSkill], Vec<_>) = match (member.trust, member.discovered) {
+        (Trust::Trusted, _) => (&card.skills, member.skills.iter().filter(|id| !on_card(id)).collect()),
+        (Trust::Untrusted, true) => (&[], member.skills.iter().filter(|id| on_card(id)).collect()),
+        (Trust::Untrusted, false) => (&[], member.skills.iter().collect()),
+    };
+    let vouched = vouched.into_iter().map(|id| AgentSkill::new(&**id, &**id, "As the operator has it"));
+    own.iter().cloned().chain(vouched).collect()
+}
+
+/// Those of these skills of an agent that a caller may use.
+pub(crate) fn usable(
+    plane: &Plane,
+    caller: &Caller,
+    agent: &str,
+    mut skills: Vec<AgentSkill>,
+) -> Vec<AgentSkill> {
+    let all: Vec<Arc<str>> = skills.iter().map(|skill| skill.id.as_str().into()).collect();
+    skills.retain(|skill| may_use(plane, caller, agent, &all, &skill.id));
+    skills
 }
 
 fn observes(plane: &Plane, gate: &str) -> bool {

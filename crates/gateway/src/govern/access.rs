@@ -1,5 +1,6 @@
 //! The log of calls: one line when a call is answered, and one when what it led to is settled.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use chancery_control::{Booked, Millis};
@@ -10,12 +11,15 @@ pub(super) struct Visit {
     began: Instant,
     /// Who calls, if anybody reads the log.
     caller: Option<Principal>,
+    /// Where the call comes from.
+    source: Option<IpAddr>,
 }
 
 impl Visit {
     pub(super) fn begin(call: &Call) -> Self {
         let is_read = tracing::enabled!(target: "chancery::access", tracing::Level::INFO);
-        Self { began: Instant::now(), caller: is_read.then(|| call.context.principal.clone()) }
+        let caller = is_read.then(|| call.context.principal.clone());
+        Self { began: Instant::now(), caller, source: call.context.source }
     }
 
     pub(super) fn took(&self) -> Duration {
@@ -32,9 +36,10 @@ impl Visit {
         let code = reply.as_ref().err().map_or("OK", |error| error.code().row().reason);
         let millis = self.took().as_secs_f64() * 1e3;
         let operation = operation.method();
+        let source = self.source.map(tracing::field::display);
         tracing::info!(
             target: "chancery::access",
-            agent, operation, realm = &**realm, caller = &**caller, task, code, millis,
+            agent, operation, realm = &**realm, caller = &**caller, source, task, code, millis,
             "{operation} {agent} {code}"
         );
     }

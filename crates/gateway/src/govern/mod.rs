@@ -5,6 +5,7 @@
 //! | `settings` | what the configuration says, in the words of the control plane |
 //! | `access` | the log of calls |
 //! | `clock` | the time that it decides by |
+//! | `extended` | the card that a caller is shown who asks for its own |
 //! | `hands` | what the control plane needs done |
 //! | `restore` | what an earlier process had let through |
 //! | `adjust` | budgets that an operator tops up or resets |
@@ -12,6 +13,7 @@
 mod access;
 mod adjust;
 mod clock;
+mod extended;
 mod hands;
 mod restore;
 mod settings;
@@ -28,17 +30,23 @@ use chancery_control::lineage::{Arrival, Basis, Keyring, Lineage, Open, Tokens};
 use chancery_control::rate::{Counted, Rates};
 use chancery_control::routing::{Peer, Pool};
 use chancery_control::{Executor, Governed, Pipeline, Plane, Terms};
-use chancery_protocol::{BoxFuture, Call, Caller, Denied, DynEndpoint, Error, Proof, Reply};
+use chancery_protocol::{
+    Admitted, BoxFuture, Call, Caller, Denied, DynEndpoint, Error, ErrorCode, Proof, Reply, Request,
+    SendMessageRequest,
+};
 use chancery_sdk::{Guard, Rate, Restored, Service};
 use chancery_store::Store;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::{AgentSection, Config};
+use crate::limits::{AllLimits, LimitsGate};
 use crate::metrics::{Meter, Metrics};
 pub(crate) use adjust::{Adjustments, Change, Per, Whose};
+use extended::{Cards, Extended};
 use hands::{Helper, Worker};
 use restore::Past;
+pub(crate) use settings::LOCAL;
 
 /// The control plane in front of every agent of a server.
 pub(crate) struct Governor {
@@ -46,10 +54,17 @@ pub(crate) struct Governor {
     helper: Arc<Helper>,
     agents: Mutex<HashMap<Arc<str>, Arc<Governed>>>,
     pipelines: Mutex<HashMap<Arc<str>, Arc<Pipeline>>>,
-    rates: ArcSwap<Rates>,
+    /// Who answers behind the gates.
+    behind: Behind,
+    rates: Arc<ArcSwap<Rates>>,
+    input: AllLimits,
+    cards: Arc<Cards>,
     metrics: Arc<Metrics>,
     past: Mutex<Past>,
 }
+
+/// The agents behind the gates, by name.
+type Behind = Arc<Mutex<HashMap<Arc<str>, Arc<dyn DynEndpoint>>>>;
 
 /// What must be known to govern besides the configuration.
 pub(crate) struct Foundations {
@@ -84,7 +99,7 @@ impl Governor {
             tokens: Tokens::new(name, keys),
             open: Arc::new(open),
         };
-        let plane = Arc::new(Plane::new(
+        let plane = Plane::new(
             resolver,
             Ledger::new(limits(config)),
             Prices::new(settings::prices(config)),
@@ -92,7 +107,10 @@ impl Governor {
             settings::policy(config),
             settings::plane(config),
             helper.clone(),
-        ));
+        );
+        let input = AllLimits::default();
+        input.set(config);
+        let plane = Arc::new(plane.with_gate(LimitsGate(input.clone())));
         let mut adjustments = Adjustments::read(&config.store.data)?;
         let (past, changed) = past.restore(&plane, &mut adjustments);
         if adjusts {
@@ -101,9 +119,10 @@ impl Governor {
         let agents = agents.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
         let agents = Mutex::new(agents);
         tokio::spawn(Worker::run(worker, plane.clone()));
-        let rates = ArcSwap::from_pointee(settings::rates(&config.rate));
-        let (pipelines, past) = (Mutex::default(), Mutex::new(past));
-        Ok(Arc::new(Self { plane, helper, agents, pipelines, rates, metrics, past }))
+        let rates = Arc::new(ArcSwap::from_pointee(settings::rates(&config.rate)));
+        let cards = Cards::new(plane.clone(), rates.clone());
+        let (pipelines, behind, past) = (Mutex::default(), Behind::default(), Mutex::new(past));
+        Ok(Arc::new(Self { plane, helper, agents, pipelines, behind, rates, input, cards, metrics, past }))
     }
 
     /// The agents under its rule, in the order of names.
@@ -122,7 +141,9 @@ impl Governor {
     /// Forgets agents that are mounted no more. What they have begun is settled as ever.
     pub(crate) fn dismiss(&self, names: &[&str]) {
         let (mut agents, mut pipelines) = (self.agents.lock(), self.pipelines.lock());
+        let mut behind = self.behind.lock();
         for name in names {
+            behind.remove(*name);
             agents.remove(*name);
             pipelines.remove(*name);
         }
@@ -139,7 +160,7 @@ impl Governor {
         let terms = Terms {
             resolver,
             limits: settings::limits(&after.budget),
-            prices: (prices != settings::prices(before)).then(|| Prices::new(prices)),
+            prices: (prices != settings::prices(before)).then(|| self.plane.prices.load().amended(prices)),
             rules: settings::rules(&after.recursion),
             policy: settings::policy(after),
             settings: settings::plane(after),
@@ -148,11 +169,13 @@ impl Governor {
         if settings::is_other_rate(&before.rate, &after.rate) {
             self.rates.store(Arc::new(settings::rates(&after.rate)));
         }
+        self.input.set(after);
         Ok(())
     }
 
     /// Says who serves, once that is known.
     pub(crate) fn serves(&self, service: Service) {
+        self.cards.serves(service.clone());
         self.helper.serves(service);
     }
 
@@ -164,6 +187,11 @@ impl Governor {
     /// The gates in front of an agent.
     pub(crate) fn pipeline(&self, agent: &str) -> Option<Arc<Pipeline>> {
         self.pipelines.lock().get(agent).cloned()
+    }
+
+    /// What each agent takes in one message.
+    pub(crate) fn input_limits(&self) -> &AllLimits {
+        &self.input
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -179,13 +207,25 @@ impl Guard for Governor {
     fn protect(&self, agent: &str, endpoint: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint> {
         let Some(governed) = self.agents.lock().get(agent).cloned() else { return endpoint };
         let meter = Meter::new(self.metrics.clone(), governed.name.clone());
+        self.behind.lock().insert(governed.name.clone(), endpoint.clone());
+        let endpoint: Arc<dyn DynEndpoint> =
+            Arc::new(Extended { agent: governed.clone(), inner: endpoint, cards: self.cards.clone() });
         let executor = match governed.is_local {
             true => Executor::Local(endpoint),
             false => Executor::Remote(endpoint),
         };
-        let pipeline = Arc::new(Pipeline::new(self.plane.clone(), governed.clone(), executor));
+        let mut pipeline = Pipeline::new(self.plane.clone(), governed.clone(), executor);
+        if let Some(name) = self.plane.settings.load().stand_ins.get(agent) {
+            pipeline =
+                pipeline.fallback(Arc::new(StandIn { name: name.clone(), behind: self.behind.clone() }));
+        }
+        let pipeline = Arc::new(pipeline);
         self.pipelines.lock().insert(governed.name.clone(), pipeline.clone());
         Arc::new(Front { pipeline, meter })
+    }
+
+    fn extends_cards(&self) -> bool {
+        true
     }
 
     /// Agents of this fleet, and whoever has the token of a call that is open here.
@@ -201,6 +241,12 @@ impl Guard for Governor {
         descent.is_ok_and(|descent| !matches!(descent.basis, Basis::Fresh | Basis::Foreign(_)))
     }
 
+    fn readmit(&self, agent: &str, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {
+        let Call { request, context } = call;
+        let call = Call { request: Request::SendMessage(request), context };
+        Some(self.pipeline(agent)?.readmit(call))
+    }
+
     fn restored(&self, agent: &str) -> Vec<Restored> {
         self.past.lock().take(agent)
     }
@@ -212,6 +258,10 @@ impl Guard for Governor {
             Some(caller) => self.rates.load().caller(&caller.principal, now)?,
         };
         Ok(counted.map(|Counted { limit, remaining, reset }| Rate { limit, remaining, reset }))
+    }
+
+    fn count_cancel(&self, source: Option<IpAddr>, caller: &Caller) -> Result<(), Denied> {
+        self.rates.load().cancel(source, &caller.principal, self.plane.hands.now())
     }
 }
 
@@ -230,6 +280,26 @@ impl DynEndpoint for Front {
             self.meter.count(operation, &reply, visit.took());
             visit.end(&self.pipeline.agent().name, operation, &reply);
             reply
+        })
+    }
+}
+
+/// Whoever answers here for a pool, as it is mounted when it is called.
+struct StandIn {
+    name: Arc<str>,
+    behind: Behind,
+}
+
+impl DynEndpoint for StandIn {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        let answers = self.behind.lock().get(&self.name).cloned();
+        Box::pin(async move {
+            match answers {
+                Some(answers) => answers.call(call).await,
+                None => {
+                    Err(Error::with_message(ErrorCode::Unavailable, "The agent that answers here is gone"))
+                }
+            }
         })
     }
 }

@@ -11,16 +11,19 @@ use chancery_control::lineage::Rules;
 use chancery_control::policy::{Callers, Limits as PolicyLimits, Mode as PolicyMode, Policy, Rule};
 use chancery_control::rate::{RateLimit, Rates};
 use chancery_control::routing::{
-    BreakerSettings, PoolSettings, SelectorSettings, Selectors, UnknownSelector,
+    BreakerSettings, Fallback, PoolSettings, SelectorSettings, Selectors, UnknownSelector,
 };
 use chancery_control::{Mode, PlaneSettings};
 use chancery_protocol::{Amount, OPERATIONS, Operation};
 
 use crate::config::{
     BudgetLevel, BudgetSection, Config, Mode as ConfigMode, Overflow as ConfigOverflow, PolicySection,
-    PriceSection, RateLimit as ConfigRate, RateSection, RecursionSection, RoutingSection, TaskCap,
+    PriceSection, RateLimit as ConfigRate, RateSection, RecursionSection, RoutingSection, TaskCap, Trust,
     UnknownCost, Usd,
 };
+
+/// The fallback that is no selector: somebody here answers.
+pub(crate) const LOCAL: &str = "local";
 
 /// What may be spent.
 pub(super) fn limits(budget: &BudgetSection) -> Limits {
@@ -67,7 +70,12 @@ pub(super) fn caps(level: &BudgetLevel) -> Caps {
 pub(super) fn prices(config: &Config) -> PriceSettings {
     let priced =
         config.agent.iter().filter_map(|agent| Some((agent.name.as_str().into(), price(&agent.price?))));
-    let mut settings = PriceSettings { agents: priced.collect(), ..PriceSettings::default() };
+    let untrusted = config.agent.iter().filter(|agent| agent.trust == Trust::Untrusted);
+    let mut settings = PriceSettings {
+        agents: priced.collect(),
+        untrusted: untrusted.map(|agent| agent.name.as_str().into()).collect(),
+        ..PriceSettings::default()
+    };
     match config.budget.unknown_cost {
         UnknownCost::AllowAndFlag => settings.unknown = Unknown::AllowAndFlag,
         UnknownCost::Deny => settings.unknown = Unknown::Deny,
@@ -117,7 +125,14 @@ pub(super) fn plane(config: &Config) -> PlaneSettings {
         unattributed: Some(caps(&config.budget.unattributed))
             .filter(|caps| !caps.is_none())
             .unwrap_or_else(|| caps(&config.budget.caller)),
+        stand_ins: stand_ins(config),
     }
+}
+
+/// Who answers here for which pool.
+fn stand_ins(config: &Config) -> HashMap<Arc<str>, Arc<str>> {
+    let named = config.agent.iter().filter_map(|agent| Some((&agent.name, agent.stand_in.as_ref()?)));
+    named.map(|(pool, name)| (pool.as_str().into(), name.as_str().into())).collect()
 }
 
 fn mode(mode: ConfigMode) -> Mode {
@@ -195,13 +210,16 @@ pub(super) fn pool(
         seed: routing.seed,
     };
     let name = selector.unwrap_or(&routing.default_selector);
-    let names: Vec<_> = std::iter::once(name).chain(routing.fallback.as_deref()).collect();
+    let is_local = routing.fallback.as_deref() == Some(LOCAL);
+    let other = routing.fallback.as_deref().filter(|_| !is_local);
+    let names: Vec<_> = std::iter::once(name).chain(other).collect();
     let selector = selectors.chain(&names, &settings)?;
     let breaker = BreakerSettings {
         failures: routing.breaker_failures,
         cooldown: Duration::from_millis(routing.breaker_cooldown_ms),
     };
-    Ok(PoolSettings { selector, breaker, ..PoolSettings::default() })
+    let fallback = if is_local { Fallback::Local } else { Fallback::Refuse };
+    Ok(PoolSettings { selector, breaker, fallback, ..PoolSettings::default() })
 }
 
 /// How often anybody may ask anything.

@@ -57,8 +57,9 @@ impl Identities {
         let ring = Arc::new(KeyRing::new(&file.secret));
         ring.replace(&file.records)?;
         let has_scheme = !ring.is_empty() || !config.identity.agent.is_empty();
-        let is_local = config.server.listen.ip().is_loopback()
-            && config.server.grpc_listen.is_none_or(|address| address.ip().is_loopback());
+        let ports = config.agent.iter().filter_map(|agent| agent.grpc_listen);
+        let mut ports = ports.chain(config.server.grpc_listen);
+        let is_local = config.server.listen.is_local() && ports.all(|address| address.ip().is_loopback());
         let anonymous = config.server.anonymous.unwrap_or(is_local && !has_scheme);
         if !anonymous && !has_scheme {
             bail!(

@@ -60,12 +60,13 @@ impl Signatory {
         })))
     }
 
-    /// Takes over keys that are changed while the gateway runs, and signs its cards again.
+    /// Takes over keys that are changed while the gateway runs, and has its cards signed again.
     pub(crate) fn watch(self: &Arc<Self>, service: Service) {
         let signatory = self.clone();
         tokio::spawn(files::watch(self.path.clone(), move || {
             *signatory.keys.write() = SigningKeys::read(&signatory.path)?.to_key_set()?;
-            Ok(service.sign_cards_again()?)
+            service.sign_cards_again();
+            Ok(())
         }));
     }
 

@@ -1,38 +1,49 @@
-//! Agents elsewhere that speak A2A: one that may not be there yet, or a pool of several, of which one at least must be.
+//! Agents elsewhere that speak A2A: one, or a pool of several. They may not be there yet.
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use chancery_control::routing::Pool;
 use chancery_sdk::{Client, Relay};
 
+use super::Surroundings;
 use crate::config::{AgentSection, Trust};
 use crate::identity::CardTrust;
 
-/// How many streams from one agent are open at a time, and how many calls to it are under way.
-const STREAMS: usize = 4096;
-const CALLS: usize = 1024;
-
-pub(super) async fn build(section: &AgentSection, pool: Option<&Arc<Pool>>) -> anyhow::Result<Relay> {
+pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Result<Relay> {
     let name = section.name.as_str();
     let trust = CardTrust::of(section)?.map(Arc::new);
+    let outbound = &surroundings.outbound;
     let client = |url: &str| {
-        let mut client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS);
+        let mut client = Client::builder()
+            .connect_timeout(outbound.connect_timeout())
+            .request_timeout(outbound.read_timeout())
+            .max_concurrent_calls(outbound.max_calls)
+            .max_streams(outbound.max_streams);
         if let Some(trust) = trust.clone() {
             client = client.check_card(move |card| trust.judge(card));
         }
+        if section.trust == Trust::Untrusted {
+            client = client.only_where_named();
+        }
+        if let Some(fleet) = &section.discovered_in {
+            client = client.found_at(fleet);
+        }
         client.connect_later(url).with_context(|| format!("`{url}` of agent `{name}` cannot be used"))
     };
-    let relayed = match (&section.url, pool) {
+    let mut relay = match (&section.url, surroundings.pools.get(name)) {
         (_, Some(pool)) => {
             let members =
                 section.members.iter().map(|member| Ok((member.name.as_str(), client(&member.url)?)));
             let members: Vec<_> = members.collect::<anyhow::Result<_>>()?;
-            Relay::pool(name, members).await.map(|relay| relay.watched_by(pool.clone()))
+            let relay = Relay::pool_of_absent(name, members).await;
+            let relay = relay.with_context(|| format!("agent `{name}` cannot be relayed to"))?;
+            relay.watched_by(pool.clone())
         }
         (Some(url), None) => Relay::of_absent(client(url)?, name).await,
         (None, None) => bail!("agent `{name}` has neither a URL nor members"),
     };
-    let relay = relayed.with_context(|| format!("agent `{name}` cannot be relayed to"))?;
+    if let Some(fleet) = &section.discovered_in {
+        relay = relay.provenance("discovered_in", fleet);
+    }
     Ok(if section.trust == Trust::Untrusted { relay.untrusted() } else { relay })
 }

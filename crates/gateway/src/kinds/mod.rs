@@ -9,7 +9,7 @@
 //! | `model` | a model behind an OpenAI-compatible chat endpoint |
 //! | `inbox` | one that cannot be reached, and comes for its tasks |
 //!
-//! `task_keys` is what those that run here call others with.
+//! `task_keys` is what programs that run here call others with, `neighbours` how other agents that run here do.
 
 mod a2a;
 mod absent;
@@ -17,6 +17,7 @@ mod builtin;
 mod command;
 mod inbox;
 mod model;
+mod neighbours;
 mod singleton;
 mod task_keys;
 
@@ -25,14 +26,17 @@ use std::sync::Arc;
 
 use chancery_control::routing::Pool;
 use chancery_protocol::AgentExtension;
-use chancery_sdk::{Agent, AgentSkill, AgentSpec, JsonObject, Relay};
+use chancery_sdk::{Agent, AgentSkill, AgentSpec, JsonObject, PROVENANCE_EXTENSION, Relay};
 use chancery_store::Store;
 use serde_json::{Value, json};
 
-use crate::config::{AgentKind, AgentSection, Cardinality, RuntimeSection, SkillSection};
+use crate::config::{
+    AgentKind, AgentSection, Cardinality, OutboundSection, RuntimeSection, SkillSection, Trust,
+};
 use singleton::Singleton;
 
 pub(crate) use inbox::{InboxRoutes, Inboxes};
+pub(crate) use neighbours::Neighbours;
 pub(crate) use task_keys::TaskKeys;
 
 /// The extension by which a card states how the agent is run.
@@ -49,6 +53,22 @@ pub(crate) struct Surroundings {
     pub(crate) store: Arc<Store>,
     /// Where tasks wait for agents that come for them.
     pub(crate) inboxes: Arc<Inboxes>,
+    /// Where agents that run here find the others.
+    pub(crate) neighbours: Arc<Neighbours>,
+    /// How agents elsewhere are called.
+    pub(crate) outbound: OutboundSection,
+}
+
+impl Surroundings {
+    /// Those of a gateway that begins, with this store.
+    pub(crate) fn new(
+        pools: HashMap<String, Arc<Pool>>,
+        store: Arc<Store>,
+        outbound: OutboundSection,
+    ) -> Self {
+        let inboxes = Arc::new(Inboxes::new(store.clone()));
+        Self { pools, keys: Arc::default(), store, inboxes, neighbours: Arc::default(), outbound }
+    }
 }
 
 /// An agent, ready to be put at its path.
@@ -76,8 +96,8 @@ pub(crate) async fn build(section: &AgentSection, surroundings: &Surroundings) -
 async fn make(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Result<Built> {
     match section.kind {
         AgentKind::Absent => absent::build(section, section.absent.clone().unwrap_or_default()),
-        AgentKind::Builtin => Ok(Built::Agent(Box::new(builtin::build(section)?))),
-        AgentKind::A2a => a2a::build(section, surroundings.pools.get(&section.name)).await.map(Built::Relay),
+        AgentKind::Builtin => Ok(Built::Agent(Box::new(builtin::build(section, &surroundings.neighbours)?))),
+        AgentKind::A2a => a2a::build(section, surroundings).await.map(Built::Relay),
         AgentKind::Command => Ok(Built::Agent(Box::new(command::build(section, &surroundings.keys).await?))),
         AgentKind::Inbox => Ok(Built::Agent(Box::new(inbox::build(section, &surroundings.inboxes)?))),
         AgentKind::Model => Ok(Built::Agent(Box::new(model::build(section, &surroundings.store)?))),
@@ -87,8 +107,8 @@ async fn make(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Re
 /// The skills that a section alone says its agent to have. Those of an agent elsewhere only its card knows.
 pub(crate) fn declared_skills(section: &AgentSection) -> anyhow::Result<Vec<String>> {
     match section.kind {
-        AgentKind::Builtin => Ok(skills_of(&builtin::build(section)?)),
-        AgentKind::A2a => Ok(Vec::new()),
+        AgentKind::Builtin => Ok(skills_of(&builtin::build(section, &Arc::default())?)),
+        AgentKind::A2a => Ok(section.skills.clone()),
         AgentKind::Command | AgentKind::Model | AgentKind::Inbox | AgentKind::Absent => {
             let skills = section.card.iter().flat_map(|card| &card.skills);
             Ok(skills.map(|skill| skill.id.clone()).collect())
@@ -97,13 +117,15 @@ pub(crate) fn declared_skills(section: &AgentSection) -> anyhow::Result<Vec<Stri
 }
 
 impl Built {
-    /// The ids of what it can do, as far as that is known.
-    pub(crate) fn skills(&self) -> Vec<String> {
+    /// The ids of what it can do, as far as that is known and believed.
+    pub(crate) fn skills(&self, section: &AgentSection) -> Vec<String> {
         match self {
             Self::Agent(spec) | Self::Absent(spec, _) => skills_of(spec),
+            Self::Relay(_) if section.trust == Trust::Untrusted => section.skills.clone(),
             Self::Relay(relay) => {
-                let skills = relay.card().map(|card| card.skills.iter().map(|skill| skill.id.clone()));
-                skills.into_iter().flatten().collect()
+                let own = relay.card().into_iter().flat_map(|card| &card.skills);
+                let own = own.map(|skill| skill.id.clone()).filter(|id| !section.skills.contains(id));
+                section.skills.iter().cloned().chain(own).collect()
             }
         }
     }
@@ -152,7 +174,16 @@ fn described(
     }
     spec = card.skills.iter().fold(spec, |spec, skill| spec.skill(described_skill(skill)));
     let runtime = JsonObject::from_value(&labelled(runtime, &card.runtime))?;
-    Ok(spec.extension(AgentExtension::new(RUNTIME_EXTENSION).params(runtime)))
+    let spec = spec.extension(AgentExtension::new(RUNTIME_EXTENSION).params(runtime));
+    Ok(spec.extension(provenance(section)?))
+}
+
+/// Where the card of an agent comes from that is ours.
+fn provenance(section: &AgentSection) -> anyhow::Result<AgentExtension> {
+    let params = json!({"kind": section.kind.as_str(), "trust_tier": "trusted"});
+    let mut provenance = AgentExtension::new(PROVENANCE_EXTENSION).params(JsonObject::from_value(&params)?);
+    provenance.description = "Where this card comes from".to_owned();
+    Ok(provenance)
 }
 
 /// How an agent is run, with what its section says about it.

@@ -26,8 +26,9 @@ pub(crate) struct TaskKey {
 }
 
 impl TaskKeys {
-    /// Says where the gateway can be reached from this machine, once that is known.
-    pub(crate) fn serves(&self, address: SocketAddr) {
+    /// Says where the gateway can be reached from this machine, once that is known; if it has no address, nobody can be told.
+    pub(crate) fn serves(&self, address: Option<SocketAddr>) {
+        let Some(address) = address else { return };
         let ip = if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
         let _ = self.url.set(format!("http://{}", SocketAddr::new(ip, address.port())));
     }

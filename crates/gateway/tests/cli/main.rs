@@ -9,6 +9,7 @@ use serde_json::Value;
 struct Demo {
     child: Child,
     url: String,
+    _data: tempfile::TempDir,
 }
 
 /// What a command came to.
@@ -30,9 +31,12 @@ impl Demo {
     }
 
     fn with(options: &[&str]) -> Self {
+        let data = tempfile::tempdir().expect("a data directory");
         let mut child = Command::new(env!("CARGO_BIN_EXE_chancery"))
             .args(["demo", "--listen", "127.0.0.1:0", "--store", "memory:"])
             .args(options)
+            .arg("--data")
+            .arg(data.path())
             .env_clear()
             .stdout(Stdio::piped())
             .spawn()
@@ -41,7 +45,7 @@ impl Demo {
         let stdout = child.stdout.take().expect("it is piped");
         BufReader::new(stdout).read_line(&mut line).expect("it says something");
         let url = line.trim().strip_prefix("Chancery demo at ").expect("it says where it is").to_owned();
-        Self { child, url }
+        Self { child, url, _data: data }
     }
 
     fn agent(&self, name: &str) -> String {

@@ -36,7 +36,7 @@ pub(crate) async fn post(url: &str, headers: &[(&str, &str)], body: &Value) -> A
     request(Method::POST, url, headers, &body.to_string()).await
 }
 
-async fn request(method: Method, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(crate) async fn request(method: Method, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let uri: http::Uri = url.parse().expect("a URL");
     let authority = uri.authority().expect("a host").to_string();
     let stream = TcpStream::connect(&authority).await.expect("it listens");
@@ -45,7 +45,7 @@ async fn request(method: Method, url: &str, headers: &[(&str, &str)], body: &str
     let connection = tokio::spawn(connection);
     let path = uri.path_and_query().expect("a path").to_string();
     let mut request = Request::builder().method(method).uri(path).header("host", authority);
-    if !body.is_empty() {
+    if !body.is_empty() && headers.iter().all(|(name, _)| *name != "content-type") {
         request = request.header("content-type", "application/json");
     }
     for (name, value) in headers {
@@ -57,4 +57,23 @@ async fn request(method: Method, url: &str, headers: &[(&str, &str)], body: &str
     connection.abort();
     let text = String::from_utf8(bytes.to_vec()).expect("a text");
     Answer { status: head.status.as_u16(), headers: head.headers, text }
+}
+
+/// Answers every request with the same JSON. Gives its URL.
+pub(crate) async fn always(json: String) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let json = json.clone();
+            let answer = hyper::service::service_fn(move |_| {
+                let body = Full::new(Bytes::from(json.clone()));
+                async move { Ok::<_, std::convert::Infallible>(http::Response::new(body)) }
+            });
+            let serving =
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+            tokio::spawn(serving);
+        }
+    });
+    url
 }

@@ -4,6 +4,8 @@
 mod admin;
 #[allow(dead_code, reason = "the other tests use the rest of it")]
 mod gateway;
+mod pool;
+mod queue;
 mod refusals;
 mod wire;
 

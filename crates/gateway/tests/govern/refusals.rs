@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use crate::ECHO;
 use crate::gateway::Gateway;
-use crate::wire::{Manner, WIRES, ask, operations};
+use crate::wire::{Manner, WIRES, Wire, ask, operations};
 
 /// How a gate refuses.
 pub(crate) struct Refusal {
@@ -123,23 +123,55 @@ async fn a_key_that_was_used_with_another_body_is_refused() {
     }
 }
 
-#[tokio::test]
-async fn who_asks_too_often_is_refused_everything() {
-    let gateway = Gateway::start(&format!("[rate]\ncaller = {{ per_second = 1, burst = 1 }}\n{ECHO}"));
+/// Asks on every wire for every operation, so often that it must have been too often, and says whether that was refused.
+async fn ask_too_often(gateway: &Gateway, mut told: impl FnMut(&Wire, Operation, bool, &[Error])) {
     let refusal = Refusal { gate: "rate", code: ErrorCode::ResourceExhausted, reason: "RATE_LIMITED" };
     for wire in &WIRES {
-        let client = wire.connect(&gateway, "echo").await;
+        let client = wire.connect(gateway, "echo").await;
         for operation in operations().into_iter().filter(|operation| wire.has(*operation)) {
-            // As many as cannot have been let through, however slow this machine is.
+            // As many as cannot have been let through, however slow this machine is; of cancels, which have room of their
+            // own, no more on all wires together than that holds.
+            let times = if operation == Operation::CancelTask { 5 } else { 20 };
             let mut asked = Vec::new();
-            for _ in 0..20 {
+            for _ in 0..times {
                 let at_once = (0..8).map(|_| ask(&client, operation, Manner::default()));
                 asked.extend(join_all(at_once).await.into_iter().filter_map(Result::err));
                 if asked.iter().any(|error| refusal.is(error)) {
                     break;
                 }
             }
-            assert!(asked.iter().any(|error| refusal.is(error)), "{wire:?} {operation:?}: {asked:?}");
+            told(wire, operation, asked.iter().any(|error| refusal.is(error)), &asked);
         }
     }
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_refused_everything_but_to_cancel() {
+    let gateway = Gateway::start(&format!("[rate]\ncaller = {{ per_second = 1, burst = 1 }}\n{ECHO}"));
+    ask_too_often(&gateway, |wire, operation, is_refused, asked| {
+        let is_for = operation != Operation::CancelTask;
+        assert_eq!(is_refused, is_for, "{wire:?} {operation:?}: {asked:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_address_that_asks_too_often_can_cancel() {
+    // The cards are asked for as well, before anything else.
+    let gateway = Gateway::start(&format!("[rate]\nsource = {{ per_second = 40, burst = 40 }}\n{ECHO}"));
+    let refusal = Refusal { gate: "rate", code: ErrorCode::ResourceExhausted, reason: "RATE_LIMITED" };
+    let mut clients = Vec::new();
+    for wire in &WIRES {
+        clients.push((wire, wire.connect(&gateway, "echo").await));
+    }
+    let mut was_refused = false;
+    for (wire, client) in &clients {
+        let at_once = (0..60).map(|_| ask(client, Operation::GetTask, Manner::default()));
+        was_refused |=
+            join_all(at_once).await.iter().any(|asked| asked.as_ref().is_err_and(|error| refusal.is(error)));
+        let error =
+            ask(client, Operation::CancelTask, Manner::default()).await.expect_err("there is no such task");
+        assert_eq!(error.code(), ErrorCode::TaskNotFound, "{wire:?}: {error}");
+    }
+    assert!(was_refused);
 }

@@ -9,6 +9,7 @@
 
 mod caller;
 mod cell;
+mod fleet;
 mod known;
 mod ours;
 mod peer;
@@ -59,6 +60,7 @@ async fn main() -> ExitCode {
     if peers.iter().any(|peer| peer.key == "python-1.0") {
         signature::meet(&mut counts).await;
     }
+    fleet::meet(&peers, &mut counts).await;
     if wanted.is_empty() {
         counts.failed += known.complain_of_idle();
         counts.failed += table::publish(&met, &known);

@@ -46,6 +46,12 @@ struct Report {
     detail: String,
 }
 
+/// All that a client has told, and its last words.
+pub(crate) struct Told {
+    reports: Vec<Report>,
+    last_words: String,
+}
+
 /// For how long a server may take to come up, and a client to say something more.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How much of what a program complains of is kept.
@@ -74,15 +80,18 @@ impl Program {
 
     /// Runs a client through all scenarios.
     pub(crate) async fn run(self, url: &str, wire: Wire) -> Outcomes {
+        match self.told(&["--url", url, "--binding", wire.binding.as_str()]).await {
+            Ok(told) => collect(&told),
+            Err(why) => all_failed(&why),
+        }
+    }
+
+    /// Runs a client to its end, and gives what it has told.
+    pub(crate) async fn told(self, arguments: &[&str]) -> Result<Told, String> {
         let mut command = self.command();
-        command.args(["--url", url, "--binding", wire.binding.as_str()]);
-        command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) => {
-                return all_failed(&format!("{self:?} does not start: {error}; run interop/test"));
-            }
-        };
+        command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child =
+            command.spawn().map_err(|error| format!("{self:?} does not start: {error}; run interop/test"))?;
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let stderr = child.stderr.take().unwrap();
         let complaints = tokio::spawn(async move {
@@ -95,7 +104,9 @@ impl Program {
             reports.extend(serde_json::from_str::<Report>(&line));
         }
         let _ = child.kill().await;
-        collect(&reports, &complaints.await.unwrap_or_default())
+        let complaints = complaints.await.unwrap_or_default();
+        let last: Vec<_> = complaints.lines().rev().take(3).collect();
+        Ok(Told { reports, last_words: last.join(" / ") })
     }
 
     /// Runs a program that tries one thing.
@@ -129,14 +140,18 @@ impl Program {
     }
 }
 
-/// Puts what was told into order. What was not told has failed.
-fn collect(reports: &[Report], complaints: &str) -> Outcomes {
-    Scenario::ALL.map(|scenario| match reports.iter().find(|report| report.scenario == scenario.name()) {
-        Some(report) if report.outcome == "ok" => Outcome::Ok,
-        Some(report) => Outcome::Failed(report.detail.clone()),
-        None => {
-            let lines: Vec<_> = complaints.lines().rev().take(3).collect();
-            Outcome::Failed(format!("not reported; the program's last words: {}", lines.join(" / ")))
+/// Puts what was told into order.
+fn collect(told: &Told) -> Outcomes {
+    Scenario::ALL.map(|scenario| told.outcome(scenario.name()))
+}
+
+impl Told {
+    /// What came of a scenario. One that was not told of has failed.
+    pub(crate) fn outcome(&self, scenario: &str) -> Outcome {
+        match self.reports.iter().find(|report| report.scenario == scenario) {
+            Some(report) if report.outcome == "ok" => Outcome::Ok,
+            Some(report) => Outcome::Failed(report.detail.clone()),
+            None => Outcome::Failed(format!("not reported; the program's last words: {}", self.last_words)),
         }
-    })
+    }
 }

@@ -135,7 +135,8 @@ async fn an_agent_elsewhere_is_called_if_its_card_is_signed_by_whom_it_should_be
         let client = Client::connect(gateway.agent("far")).await.unwrap();
         assert_eq!(client.send("hello").await.unwrap().text(), "hello", "{trusted}");
         let card = get(&format!("{}/.well-known/agent-card.json", gateway.agent("far")), V1).await;
-        assert!(card.contains("\"trust\":\"verified\""), "{trusted}: {card}");
+        assert!(card.contains("\"trust_tier\":\"verified\""), "{trusted}: {card}");
+        assert!(card.contains("\"upstream_key\":"), "{trusted}: {card}");
         assert!(verify(&card, &keys(&gateway).await).is_ok(), "it is signed anew");
     }
 }

@@ -59,6 +59,22 @@ impl Gateway {
         Client::builder().retries(0).connect(&url).await.expect("the agent is there")
     }
 
+    /// Runs another command in the same folder.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(BINARY);
+        let ran =
+            command.current_dir(self.folder.path()).env_clear().args(arguments).output().expect("it runs");
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).expect("it prints text")
+    }
+
+    /// Writes another configuration, which the gateway is to notice.
+    pub(crate) fn configure(&self, config: &str) {
+        let (file, draft) = (self.folder.path().join("chancery.toml"), self.folder.path().join("draft"));
+        std::fs::write(&draft, config).expect("it is written");
+        std::fs::rename(draft, file).expect("it takes the place of the other");
+    }
+
     /// All that it has logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).expect("there is a log")

@@ -14,20 +14,20 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use crate::gateway::{Gateway, Keys};
 
 /// The agent's side: a stream that it reads.
-struct Reader {
+pub(crate) struct Reader {
     lines: BufReader<OwnedReadHalf>,
     _kept_open: OwnedWriteHalf,
 }
 
 /// Something out of the inbox.
-struct Event {
-    id: Option<u64>,
-    name: String,
-    data: Value,
+pub(crate) struct Event {
+    pub(crate) id: Option<u64>,
+    pub(crate) name: String,
+    pub(crate) data: Value,
 }
 
 impl Reader {
-    async fn open(gateway: &Gateway, key: &str, last: Option<u64>) -> Self {
+    pub(crate) async fn open(gateway: &Gateway, key: &str, last: Option<u64>) -> Self {
         let address = gateway.url().strip_prefix("http://").expect("http").to_owned();
         let (read, mut write) = TcpStream::connect(&address).await.expect("it listens").into_split();
         let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Reader {
     }
 
     /// The next event. What belongs to the transport stands between the lines.
-    async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> Event {
         let (mut id, mut name) = (None, String::new());
         loop {
             let line = self.line().await;
@@ -64,7 +64,13 @@ impl Reader {
 }
 
 /// Says something about a task; gives the status of the answer.
-async fn post(gateway: &Gateway, key: &str, task: &Value, what: &str, body: &Value) -> (u16, Value) {
+pub(crate) async fn post(
+    gateway: &Gateway,
+    key: &str,
+    task: &Value,
+    what: &str,
+    body: &Value,
+) -> (u16, Value) {
     let task = task.as_str().expect("an id");
     let url = format!("{}/agents/it/inbox/tasks/{task}/{what}", gateway.url());
     let mut headers = HeaderMap::new();
@@ -283,4 +289,31 @@ async fn nobody_else_reads_an_inbox_and_the_card_says_where_it_is() {
     let extensions = card["capabilities"]["extensions"].as_array().expect("extensions");
     let inbox = extensions.iter().find(|extension| extension["uri"] == "urn:chancery:ext:inbox:v1");
     assert_eq!(inbox.expect("it is stated")["params"]["sse_path"], "/agents/it/inbox/stream");
+}
+
+#[tokio::test]
+async fn an_inbox_is_gone_with_its_agent_and_whoever_reads_is_told_so() {
+    let echo = "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n";
+    let (gateway, key) = start(echo);
+    let mut reader = Reader::open(&gateway, &key, None).await;
+    gateway.configure(&format!("[server]\nanonymous = true\n{echo}"));
+    let mut line = String::new();
+    while reader.lines.read_line(&mut line).await.expect("it is read") > 0 {}
+    assert!(line.ends_with("0\r\n\r\n"), "the stream ends as it should: {line}");
+    let answer = Web::new(&Egress::unrestricted())
+        .get(format!("{}/agents/it/inbox/stream", gateway.url()).parse().expect("a URL"), HeaderMap::new())
+        .await;
+    assert_eq!(answer.expect("an answer").status().as_u16(), 404);
+    // Another of that name has an inbox again.
+    gateway.configure(&format!("{CONFIG}{echo}"));
+    let client = loop {
+        let url = format!("{}/agents/it", gateway.url());
+        match Client::builder().retries(0).connect(&url).await {
+            Ok(client) => break client,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    };
+    let task = leave(&client, "hello again").await;
+    let mut reader = Reader::open(&gateway, &key, None).await;
+    assert_eq!(reader.next().await.data["taskId"], json!(task.id));
 }

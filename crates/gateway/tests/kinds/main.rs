@@ -1,7 +1,15 @@
 //! `chancery serve` as a process, with agents of every kind that it runs itself.
 
 mod command;
+mod crash;
 mod endpoint;
 mod gateway;
 mod inbox;
 mod model;
+#[path = "../crash/wire.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "what finds nothing has failed; the other tests use the rest"
+)]
+mod wire;

@@ -1,11 +1,15 @@
 //! An agent, of whatever kind.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CardSection, CommandSection, InboxSection, ModelSection, PinnedKeys, SignatureMode, Trust};
+use super::{
+    CardSection, CommandSection, HealthSection, InboxSection, LimitsSection, ModelSection, PinnedKeys,
+    SignatureMode, Trust,
+};
 use crate::config::Usd;
 
 /// An agent.
@@ -25,9 +29,15 @@ pub(crate) struct AgentSection {
     /// How a member of the pool is chosen, instead of the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) selector: Option<String>,
+    /// Of a pool, with `routing.fallback = "local"`: the agent that runs here and answers while no member can be reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stand_in: Option<String>,
     /// What a call costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) price: Option<PriceSection>,
+    /// How much it takes in one message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<LimitsSection>,
     /// Whether anybody outside the fleet may see and call it. If not, only agents of this fleet can, with the token of the
     /// call that they work on, and to everybody else it is not there.
     #[serde(default = "default_exposed")]
@@ -41,6 +51,16 @@ pub(crate) struct AgentSection {
     /// Of an agent elsewhere: the keys that its card may be signed with; of a pool, the cards of all members.
     #[serde(default, skip_serializing_if = "PinnedKeys::is_empty")]
     pub(crate) trusted_keys: PinnedKeys,
+    /// Of an agent elsewhere: skills for which messages to the fleet may go to it, whatever its card says. Of one that nobody
+    /// trusts, only these count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) skills: Vec<String>,
+    /// Of an agent elsewhere: how it is found out whether it is well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) health: Option<HealthSection>,
+    /// Another address, for gRPC to this agent alone: callers of v0.3 cannot name an agent, so they find it by its port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) grpc_listen: Option<SocketAddr>,
     /// What its card says, where nobody else does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) card: Option<CardSection>,
@@ -56,6 +76,10 @@ pub(crate) struct AgentSection {
     /// The file that describes it, if that is another one.
     #[serde(skip)]
     pub(crate) described_in: Option<PathBuf>,
+    /// The fleet that it was found in, if it is a member of another.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub(crate) discovered_in: Option<String>,
     /// Why nobody answers for it.
     #[serde(skip)]
     pub(crate) absent: Option<String>,
@@ -65,7 +89,7 @@ pub(crate) struct AgentSection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum AgentKind {
-    /// One that comes with Chancery: `echo`, `stream`, `ask`, `conformance`, by its name.
+    /// One that comes with Chancery: `echo`, `stream`, `ask`, `conformance`, `planner`, by its name.
     Builtin,
     /// One elsewhere that speaks A2A.
     A2a,
@@ -137,16 +161,22 @@ impl AgentSection {
             url: None,
             members: Vec::new(),
             selector: None,
+            stand_in: None,
             price: None,
+            limits: None,
             exposed: true,
             trust: Trust::default(),
             signature: SignatureMode::default(),
             trusted_keys: PinnedKeys::default(),
+            skills: Vec::new(),
+            health: None,
+            grpc_listen: None,
             card: None,
             command: None,
             model: None,
             inbox: None,
             described_in: None,
+            discovered_in: None,
             absent: None,
         }
     }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Complaint;
+use super::fleet::version_complaint;
 
 /// What the card of an agent says that the gateway runs itself.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -14,7 +15,7 @@ pub(crate) struct CardSection {
     /// What the agent is good for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// The version of the agent itself.
+    /// The version of the agent itself, by the rules of Semantic Versioning, such as `1.4.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<String>,
     /// What it can do.
@@ -97,11 +98,10 @@ impl CardSection {
                 complaints.push(("skills", format!("there are two skills `{}`", skill.id)));
             }
         }
-        for (key, text) in [("description", &self.description), ("version", &self.version)] {
-            if text.as_ref().is_some_and(String::is_empty) {
-                complaints.push((key, "must not be empty; leave it out".to_owned()));
-            }
+        if self.description.as_ref().is_some_and(String::is_empty) {
+            complaints.push(("description", "must not be empty; leave it out".to_owned()));
         }
+        complaints.extend(self.version.as_deref().and_then(version_complaint).map(|what| ("version", what)));
         for (key, modes) in [("input_modes", &self.input_modes), ("output_modes", &self.output_modes)] {
             for mode in modes.iter().filter(|mode| !is_media_type(mode)) {
                 complaints.push((key, format!("`{mode}` is no media type, such as `text/plain`")));

@@ -72,7 +72,7 @@ pub(crate) struct JwkSection {
 
 impl Default for CardsSection {
     fn default() -> Self {
-        Self { sign: true, for_readers_without_empties: false }
+        Self { sign: true, for_readers_without_empties: true }
     }
 }
 

@@ -7,8 +7,12 @@ mod cards;
 mod command;
 mod fleet;
 mod inbox;
+mod limits;
+mod listen;
 mod markdown;
 mod model;
+mod outbound;
+mod push;
 
 pub(crate) use admin::*;
 pub(crate) use agent::*;
@@ -17,8 +21,12 @@ pub(crate) use cards::*;
 pub(crate) use command::*;
 pub(crate) use fleet::*;
 pub(crate) use inbox::*;
+pub(crate) use limits::*;
+pub(crate) use listen::*;
 pub(crate) use markdown::*;
 pub(crate) use model::*;
+pub(crate) use outbound::*;
+pub(crate) use push::*;
 
 /// What is wrong in a section: the key, what, and what to do about it.
 pub(super) type Complaint = (&'static str, String);

@@ -8,7 +8,8 @@ use chancery_protocol::Timestamp;
 use chancery_sdk::{Agent, Failure, Outcome, Turn, TurnOver};
 use tokio::time::timeout;
 
-use super::desk::{Desk, Said, Word};
+use super::Keeper;
+use super::desk::{Said, Word};
 use super::wire::{ArtifactEvent, Delivery, TaskEvent};
 use crate::config::InboxSection;
 
@@ -17,13 +18,13 @@ pub(super) const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Waits for an agent elsewhere.
 pub(super) struct InboxAgent {
-    desk: Arc<Desk>,
+    keeper: Arc<Keeper>,
     max_wait: Duration,
 }
 
 impl InboxAgent {
-    pub(super) fn new(desk: Arc<Desk>, limits: InboxSection) -> Self {
-        Self { desk, max_wait: Duration::from_millis(limits.max_wait_ms) }
+    pub(super) fn new(keeper: Arc<Keeper>, limits: InboxSection) -> Self {
+        Self { keeper, max_wait: Duration::from_millis(limits.max_wait_ms) }
     }
 
     /// How long a task may still wait to be taken: since it was sent, not since this process began.
@@ -36,7 +37,7 @@ impl InboxAgent {
 
 impl Agent for InboxAgent {
     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
-        let Some(mut place) = self.desk.put(turn.task_id(), turn.principal(), offer(&turn)) else {
+        let Some(mut place) = self.keeper.0.put(turn.task_id(), turn.principal(), offer(&turn)) else {
             return Ok(Outcome::rejected("The inbox of the agent is full; try again later"));
         };
         let mut wait = self.left(&turn);

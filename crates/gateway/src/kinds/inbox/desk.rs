@@ -39,6 +39,8 @@ struct State {
     /// Tasks that were given out and need no more work, by the lease that they had.
     withdrawn: VecDeque<(u64, TaskId)>,
     last_lease: u64,
+    /// The agent is no more.
+    closed: bool,
 }
 
 struct Seat {
@@ -96,6 +98,12 @@ impl Desk {
         Self { store, state: Mutex::default(), bell: Notify::new() }
     }
 
+    /// Says to whoever reads that nothing more will come.
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.bell.notify_waiters();
+    }
+
     pub(super) fn limit(&self, limits: InboxSection) {
         self.state.lock().limits = limits;
     }
@@ -126,15 +134,16 @@ impl Desk {
         Some(Place { desk: self.clone(), task: task.clone(), words: heard })
     }
 
-    /// The next thing for a reader who has seen everything up to a number. Waits for it.
-    pub(super) async fn next(&self, seen: &mut Seen) -> Parcel {
+    /// The next thing for a reader who has seen everything up to a number. Waits for it; none if there will be nothing more.
+    pub(super) async fn next(&self, seen: &mut Seen) -> Option<Parcel> {
         loop {
             let rung = self.bell.notified();
             tokio::pin!(rung);
             // From here on no ring is missed.
             rung.as_mut().enable();
             let due = match self.look(seen) {
-                Ok(parcel) => return parcel,
+                Ok(parcel) => return Some(parcel),
+                Err(_) if self.state.lock().closed => return None,
                 Err(due) => due,
             };
             match due {

@@ -14,7 +14,7 @@ mod routes;
 mod wire;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use chancery_protocol::AgentExtension;
 use chancery_sdk::{AgentSpec, JsonObject};
@@ -32,37 +32,55 @@ pub(crate) use routes::InboxRoutes;
 /// The extension by which a card says where the agent comes for its tasks.
 const INBOX_EXTENSION: &str = "urn:chancery:ext:inbox:v1";
 
-/// The inboxes of a gateway, by the name of the agent.
+/// The inboxes of a gateway, by the name of the agent. Each is there for as long as an agent has it, or a turn of one.
 pub(crate) struct Inboxes {
     store: Arc<Store>,
-    desks: RwLock<HashMap<String, Arc<Desk>>>,
+    keepers: RwLock<HashMap<String, Weak<Keeper>>>,
+}
+
+/// Has a desk, which closes when nobody has this any more.
+struct Keeper(Arc<Desk>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Inboxes {
     pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store, desks: RwLock::default() }
+        Self { store, keepers: RwLock::default() }
     }
 
     fn find(&self, name: &str) -> Option<Arc<Desk>> {
-        self.desks.read().get(name).cloned()
+        Some(self.keepers.read().get(name)?.upgrade()?.0.clone())
+    }
+
+    /// The keeper of an agent's desk, if there is one already, or a new one.
+    fn keeper(&self, name: &str) -> Arc<Keeper> {
+        let mut keepers = self.keepers.write();
+        keepers.retain(|_, keeper| keeper.strong_count() > 0);
+        if let Some(known) = keepers.get(name).and_then(Weak::upgrade) {
+            return known;
+        }
+        let keeper = Arc::new(Keeper(Arc::new(Desk::new(self.store.clone()))));
+        keepers.insert(name.to_owned(), Arc::downgrade(&keeper));
+        keeper
     }
 }
 
 /// An agent whose tasks wait here. One that takes the place of another finds the tasks of that one.
 pub(super) fn build(section: &AgentSection, inboxes: &Inboxes) -> anyhow::Result<AgentSpec> {
     let (name, limits) = (section.name.as_str(), section.inbox.unwrap_or_default());
-    let desk = {
-        let mut desks = inboxes.desks.write();
-        desks.entry(name.to_owned()).or_insert_with(|| Arc::new(Desk::new(inboxes.store.clone()))).clone()
-    };
-    desk.limit(limits);
+    let keeper = inboxes.keeper(name);
+    keeper.0.limit(limits);
     let base = format!("/agents/{name}/inbox");
     let paths = json!({
         "sse_path": format!("{base}/stream"),
         "events_path": format!("{base}/tasks/{{taskId}}/events"),
         "result_path": format!("{base}/tasks/{{taskId}}/result"),
     });
-    Ok(described(section, InboxAgent::new(desk, limits), Modes::default(), json!({"runtime": "inbox"}))?
+    Ok(described(section, InboxAgent::new(keeper, limits), Modes::default(), json!({"runtime": "inbox"}))?
         .extension(AgentExtension::new(INBOX_EXTENSION).params(JsonObject::from_value(&paths)?))
         .turn_timeout(agent::LONGEST))
 }

@@ -108,8 +108,9 @@ fn read(visitor: &Visitor, desk: Arc<Desk>) -> Result<Response<Body>, Refused> {
     let seen = Seen::after(resumes);
     let pieces = stream::unfold((desk, seen), |(desk, mut seen)| async move {
         let piece = match tokio::time::timeout(SILENCE, desk.next(&mut seen)).await {
-            Ok(Parcel::Task { lease, data }) => framed(Some(lease), "task", &data),
-            Ok(Parcel::Withdrawn { data }) => framed(None, "withdrawn", &data),
+            Ok(Some(Parcel::Task { lease, data })) => framed(Some(lease), "task", &data),
+            Ok(Some(Parcel::Withdrawn { data })) => framed(None, "withdrawn", &data),
+            Ok(None) => return None,
             Err(_) => Bytes::from_static(b": still here\n\n"),
         };
         Some((piece, (desk, seen)))

@@ -1,0 +1,282 @@
+//! Where the gateway listens, and for whom.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use chancery_sdk::egress::Prefix;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Complaint;
+
+/// What the address of a socket in the file system begins with.
+const UNIX: &str = "unix:";
+
+/// Where and how it listens.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ServerSection {
+    /// The address for everything: `HOST:PORT`, or `unix:PATH` for a socket in the file system, which needs `public_url`.
+    pub(crate) listen: Listen,
+    /// Who may connect to a socket in the file system, as `chmod` has it; `660` unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) socket_mode: Option<String>,
+    /// The URL under which the world sees it; the cards name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) public_url: Option<String>,
+    /// Another address, for gRPC, where HTTP/2 needs a port of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) grpc_listen: Option<SocketAddr>,
+    /// Whether callers are let in who do not say who they are. By default only if nobody else than this machine can
+    /// reach the address and no way to authenticate is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) anonymous: Option<bool>,
+    /// Whether `/livez` and `/readyz` are there beside the agents, too, for anybody to ask.
+    pub(crate) probes: bool,
+    /// The proxies that stand in front: ranges of addresses such as `10.0.0.0/8`, and `unix` for whoever connects to a socket in
+    /// the file system. What they say about where a request comes from is believed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) trusted_proxies: Vec<String>,
+    /// The header in which they say it. What stands in another one may be the client's own word.
+    pub(crate) proxy_header: ProxyHeader,
+    /// Which web pages may call from a browser; none unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cors: Option<CorsSection>,
+}
+
+/// An address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// The header in which proxies say where a request comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ProxyHeader {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+/// Which web pages may call from a browser.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CorsSection {
+    /// Where the pages come from, such as `https://app.example`; `*` for anywhere.
+    #[schemars(length(min = 1))]
+    pub(crate) origins: Vec<String>,
+    /// How long a browser may remember that it may, in seconds.
+    #[serde(default = "an_hour")]
+    #[schemars(range(max = 86_400))]
+    pub(crate) max_age_s: u64,
+}
+
+fn an_hour() -> u64 {
+    3600
+}
+
+// === impl ServerSection ===
+
+impl Default for ServerSection {
+    fn default() -> Self {
+        Self {
+            listen: Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080))),
+            socket_mode: None,
+            public_url: None,
+            grpc_listen: None,
+            anonymous: None,
+            probes: false,
+            trusted_proxies: Vec::new(),
+            proxy_header: ProxyHeader::default(),
+            cors: None,
+        }
+    }
+}
+
+impl ServerSection {
+    /// Who may connect to the socket.
+    pub(crate) fn mode(&self) -> Option<u32> {
+        let text = self.socket_mode.as_deref().unwrap_or("660");
+        u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
+    }
+
+    /// The ranges of addresses that proxies have.
+    pub(crate) fn proxies(&self) -> Vec<Prefix> {
+        self.trusted_proxies.iter().filter_map(|range| prefix(range)).collect()
+    }
+
+    /// Whether whoever connects to the socket is a proxy.
+    pub(crate) fn trusts_socket(&self) -> bool {
+        self.trusted_proxies.iter().any(|range| range == "unix")
+    }
+
+    pub(in crate::config) fn complaints(&self) -> Vec<Complaint> {
+        let mut complaints = Vec::new();
+        let is_socket = matches!(self.listen, Listen::Unix(_));
+        if is_socket && self.public_url.is_none() {
+            let what = "a socket in the file system is no address to put into a card; set `public_url`";
+            complaints.push(("listen", what.to_owned()));
+        }
+        if self.socket_mode.is_some() && !is_socket {
+            complaints.push(("socket_mode", "only a socket in the file system has one".to_owned()));
+        }
+        if self.mode().is_none() {
+            complaints.push(("socket_mode", "must be three octal digits, such as `660`".to_owned()));
+        }
+        if let Some(url) = self.public_url.as_ref().filter(|url| !is_base_url(url)) {
+            let what =
+                format!("`{url}` is no http or https URL without query, such as `https://agents.example`");
+            complaints.push(("public_url", what));
+        }
+        for range in &self.trusted_proxies {
+            if range == "unix" && !is_socket {
+                complaints.push(("trusted_proxies", "`unix` is for who listens on a socket".to_owned()));
+            } else if range != "unix" && prefix(range).is_none() {
+                let what = format!("`{range}` is no range of addresses, such as `10.0.0.0/8`, nor `unix`");
+                complaints.push(("trusted_proxies", what));
+            }
+        }
+        if self.trusted_proxies.is_empty() && self.proxy_header != ProxyHeader::default() {
+            complaints.push(("proxy_header", "no proxy is trusted; add `trusted_proxies`".to_owned()));
+        }
+        for origin in self.cors.iter().flat_map(|cors| &cors.origins).filter(|origin| !is_origin(origin)) {
+            let what = format!("`{origin}` is no origin, such as `https://app.example`, nor `*`");
+            complaints.push(("cors", what));
+        }
+        complaints
+    }
+}
+
+fn prefix(text: &str) -> Option<Prefix> {
+    text.parse().ok()
+}
+
+fn is_base_url(text: &str) -> bool {
+    text.parse::<http::Uri>().is_ok_and(|url| {
+        matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some() && url.query().is_none()
+    })
+}
+
+/// A scheme, a host and perhaps a port, exactly as a browser writes them.
+fn is_origin(text: &str) -> bool {
+    let is_bare = text.parse::<http::Uri>().is_ok_and(|url| {
+        url.scheme_str()
+            .zip(url.authority())
+            .is_some_and(|(scheme, host)| format!("{scheme}://{host}") == *text)
+    });
+    text == "*" || is_bare
+}
+
+// === impl Listen ===
+
+impl Listen {
+    /// Whether nobody else than this machine can reach it.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix(UNIX) {
+            Some("") => Err("`unix:` names no path".to_owned()),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text.parse().map(Self::Tcp).map_err(|_| {
+                format!("`{text}` is no address; write `HOST:PORT` with numbers, or `unix:PATH`")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Listen {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Listen".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "description": "`HOST:PORT`, or `unix:PATH`"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_reads_as_it_is_written() {
+        for text in ["127.0.0.1:80", "[::1]:80", "unix:/run/chancery/chancery.sock"] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+        assert!("localhost".parse::<Listen>().is_err() && "unix:".parse::<Listen>().is_err());
+    }
+
+    #[test]
+    fn what_cannot_act_is_complained_of() {
+        let complaints = |change: fn(&mut ServerSection)| {
+            let mut section = ServerSection::default();
+            change(&mut section);
+            section.complaints().into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        assert!(complaints(|_| {}).is_empty());
+        assert_eq!(complaints(|section| section.listen = Listen::Unix("/s".into())), ["listen"]);
+        assert_eq!(complaints(|section| section.socket_mode = Some("600".to_owned())), ["socket_mode"]);
+        assert_eq!(complaints(|section| section.public_url = Some("x.example".to_owned())), ["public_url"]);
+        assert_eq!(
+            complaints(|section| section.trusted_proxies = vec!["10.0.0.0/40".to_owned()]),
+            ["trusted_proxies"]
+        );
+        assert_eq!(
+            complaints(|section| section.trusted_proxies = vec!["unix".to_owned()]),
+            ["trusted_proxies"]
+        );
+        assert_eq!(complaints(|section| section.proxy_header = ProxyHeader::Forwarded), ["proxy_header"]);
+        assert!(
+            complaints(|section| section.trusted_proxies = vec!["::1".to_owned(), "10.0.0.1".to_owned()])
+                .is_empty()
+        );
+        let cors = |origin: &str| CorsSection { origins: vec![origin.to_owned()], max_age_s: 1 };
+        for (origin, fine) in [
+            ("https://a.example", true),
+            ("http://a:81", true),
+            ("*", true),
+            ("a.example", false),
+            ("https://a/", false),
+        ] {
+            let section = ServerSection { cors: Some(cors(origin)), ..ServerSection::default() };
+            assert_eq!(section.complaints().is_empty(), fine, "{origin}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The plain HTTP profile, for callers without an A2A library: ask for a card, negotiate, invoke, look whether it is well.
+//! For the fleet at the root, for each agent below its own path. Every call goes the way of all calls: who it is, how often,
+//! the gates, the journal.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `head` | what the headers say |
+//! | `body`, `schema` | what is sent and answered, and the schemas of it |
+//! | `negotiate`, `agreement` | what would be let through, and the seal on it |
+//! | `invoke`, `stream` | a call, answered as a whole or piece by piece |
+//! | `failure` | why there is no answer |
+
+mod agreement;
+mod body;
+mod failure;
+mod head;
+mod invoke;
+mod negotiate;
+mod schema;
+mod stream;
+
+use std::sync::Arc;
+
+use chancery_protocol::{Caller, Error};
+use chancery_sdk::{Body, Refused, Routes, Visitor, Way};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::fleet::{Fleet, Member, private_json};
+use crate::govern::Governor;
+use crate::ready::Readiness;
+use agreement::Seal;
+use body::{Answer, Health, InvokeRequest};
+use failure::Failure;
+use schema::Sent;
+
+/// The profile.
+pub(crate) struct Plain {
+    fleet: Arc<Fleet>,
+    readiness: Readiness,
+    seal: Seal,
+}
+
+/// The profile's paths, as the server asks about them.
+pub(crate) struct PlainRoutes(pub(crate) Arc<Plain>);
+
+/// What a path is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Card,
+    Health,
+    Negotiate,
+    Invoke,
+    Stream,
+}
+
+/// A body that was read: as it came, and as a value.
+struct Posted {
+    bytes: bytes::Bytes,
+    value: Value,
+}
+
+// === impl Plain ===
+
+impl Plain {
+    /// Seals agreements with a secret that outlives the process.
+    pub(crate) fn new(fleet: Arc<Fleet>, readiness: Readiness, secret: &[u8]) -> anyhow::Result<Arc<Self>> {
+        Ok(Arc::new(Self { fleet, readiness, seal: Seal::new(secret)? }))
+    }
+
+    fn governor(&self) -> &Arc<Governor> {
+        self.fleet.governor()
+    }
+
+    async fn answer(
+        &self,
+        visitor: &Visitor,
+        agent: Option<&Member>,
+        what: What,
+    ) -> Result<Response<Body>, Refused> {
+        if agent.is_some_and(|member| !visitor.sees(&member.name)) {
+            return Ok(visitor.nowhere());
+        }
+        let mut response = match what {
+            What::Card => self.fleet.show_card(visitor)?,
+            What::Health => self.health(visitor, agent).await?,
+            What::Negotiate | What::Invoke | What::Stream => {
+                let mut id = None;
+                let answered = self.posted(visitor, agent, what, &mut id).await;
+                answered.unwrap_or_else(|failure| failure.respond(id))
+            }
+        };
+        echo(visitor.head(), &mut response);
+        Ok(response)
+    }
+
+    /// What is posted. The id of a call is told to whoever answers, as soon as it is known.
+    async fn posted(
+        &self,
+        visitor: &Visitor,
+        agent: Option<&Member>,
+        what: What,
+        id: &mut Option<Value>,
+    ) -> Result<Response<Body>, Failure> {
+        let head = visitor.head();
+        if what != What::Negotiate {
+            *id = Some(Value::Null);
+        }
+        if head.method != Method::POST {
+            return Err(Failure::method("POST"));
+        }
+        let caller = visitor.caller()?;
+        head::required_id(head)?;
+        head::check_agent(head, &caller)?;
+        let posted = Posted::read(visitor).await?;
+        if what == What::Negotiate {
+            return Ok(written(&self.negotiate(visitor, &caller, agent, posted.typed()?)?));
+        }
+        let named = posted.value.get("id").filter(|id| id.is_string() || id.is_number());
+        *id = Some(named.cloned().unwrap_or_default());
+        self.called(visitor, caller, agent, what, &posted, id.clone().unwrap_or_default()).await
+    }
+
+    async fn called(
+        &self,
+        visitor: &Visitor,
+        caller: Caller,
+        agent: Option<&Member>,
+        what: What,
+        posted: &Posted,
+        id: Value,
+    ) -> Result<Response<Body>, Failure> {
+        let InvokeRequest { params, .. } = posted.typed()?;
+        let (request, context) = self.prepare(visitor, caller, agent, params)?;
+        match what {
+            What::Stream => self.stream(visitor, request, context, id).await,
+            _ => Ok(written(&Answer::new(id, self.invoke(visitor, request, context).await?))),
+        }
+    }
+
+    /// Of the gateway, whoever asks; of an agent, who may send messages to it.
+    async fn health(&self, visitor: &Visitor, agent: Option<&Member>) -> Result<Response<Body>, Refused> {
+        let health = match agent {
+            None => {
+                let reasons = self.readiness.problems().await;
+                Health { status: if reasons.is_empty() { "ok" } else { "unavailable" }, reasons }
+            }
+            Some(member) => {
+                let caller = visitor.caller()?;
+                if self.fleet.seen(&caller, member).is_none() {
+                    return Ok(visitor.nowhere());
+                }
+                let known = self.fleet.health(member);
+                let contained = self.governor().plane().containment.all();
+                let contained = contained.get(&*member.name).map(|why| format!("contained: {why}"));
+                let status = match known.status() {
+                    _ if contained.is_some() => "unavailable",
+                    "healthy" => "ok",
+                    "unhealthy" => "unavailable",
+                    unknown => unknown,
+                };
+                let reasons = known.reason().map(str::to_owned).into_iter().chain(contained).collect();
+                Health { status, reasons }
+            }
+        };
+        let mut response = private_json(&health)?;
+        if health.status == "unavailable" {
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        }
+        Ok(response)
+    }
+}
+
+// === impl PlainRoutes ===
+
+impl Routes for PlainRoutes {
+    fn find(&self, head: &Parts) -> Option<Way> {
+        let plain = self.0.clone();
+        let path = head.uri.path();
+        let is_read = head.method == Method::GET || head.method == Method::HEAD;
+        if let Some(below) = path.strip_prefix(schema::PATH).filter(|_| is_read) {
+            let name = below.strip_prefix('/').or((below.is_empty()).then_some(""))?.to_owned();
+            return Some(Way::answer(move |visitor| async move {
+                Ok(schema::show(&visitor, &plain.fleet.url(""), &name))
+            }));
+        }
+        let (agent, what) = parse(path)?;
+        let is_reading = matches!(what, What::Card | What::Health);
+        if is_reading && !is_read {
+            return None;
+        }
+        let member = match agent {
+            // What nobody is called is found nowhere, by whoever knows the members.
+            Some(name) => Some(self.0.fleet.roster().get(name)?.clone()),
+            None => None,
+        };
+        if let (What::Card, Some(member)) = (what, &member) {
+            let below = chancery_sdk::WELL_KNOWN_CARD.to_owned();
+            return Some(Way::Agent { name: member.name.clone(), below, skill: None, plain: true });
+        }
+        Some(Way::answer(move |visitor| async move {
+            plain.answer(&visitor.plain(), member.as_ref(), what).await
+        }))
+    }
+
+    fn refuse(&self, head: &Parts, error: &Error) -> Option<Response<Body>> {
+        let (_, what) = parse(head.uri.path())?;
+        let id = matches!(what, What::Invoke | What::Stream).then_some(Value::Null);
+        let mut response = Failure::from(error).respond(id);
+        echo(head, &mut response);
+        Some(response)
+    }
+}
+
+/// Whose path it is, if not the fleet's, and what it is for.
+fn parse(path: &str) -> Option<(Option<&str>, What)> {
+    let (agent, below) = match path.strip_prefix("/agents/") {
+        Some(rest) => {
+            let (name, _) = rest.split_once('/')?;
+            (Some(name), &rest[name.len()..])
+        }
+        None => (None, path),
+    };
+    let what = match below {
+        "/card" => What::Card,
+        "/healthz" => What::Health,
+        "/negotiate" => What::Negotiate,
+        "/invoke" => What::Invoke,
+        "/invoke/stream" => What::Stream,
+        _ => return None,
+    };
+    Some((agent, what))
+}
+
+// === impl Posted ===
+
+impl Posted {
+    async fn read(visitor: &Visitor) -> Result<Self, Failure> {
+        let is_json = |value: &HeaderValue| {
+            let named = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+            named.trim().eq_ignore_ascii_case("application/json")
+        };
+        if let Some(content_type) = visitor.head().headers.get(http::header::CONTENT_TYPE)
+            && !is_json(content_type)
+        {
+            return Err(Failure::invalid("CONTENT_TYPE", "send `application/json`"));
+        }
+        let bytes = visitor.body().await?;
+        let unreadable = |error: serde_json::Error| Failure::invalid("NOT_JSON", error.to_string());
+        let value = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        Ok(Self { bytes, value })
+    }
+
+    fn typed<T: Sent>(&self) -> Result<T, Failure> {
+        schema::read(&self.bytes, &self.value)
+    }
+}
+
+fn written(answer: &impl Serialize) -> Response<Body> {
+    let text = serde_json::to_vec(answer).unwrap_or_default();
+    let mut response = Response::new(Body::from(text));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response
+}
+
+/// Says which request it is the answer to.
+fn echo(head: &Parts, response: &mut Response<Body>) {
+    let id = head::request_id(&head.headers).and_then(|id| HeaderValue::try_from(id).ok());
+    if let Some(id) = id {
+        response.headers_mut().insert(HeaderName::from_static(head::REQUEST_ID), id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_has_its_paths_and_no_others() {
+        assert_eq!(parse("/invoke"), Some((None, What::Invoke)));
+        assert_eq!(parse("/invoke/stream"), Some((None, What::Stream)));
+        assert_eq!(parse("/agents/echo/negotiate"), Some((Some("echo"), What::Negotiate)));
+        assert_eq!(parse("/agents/echo/healthz"), Some((Some("echo"), What::Health)));
+        for other in
+            ["/", "/agents/echo", "/agents/echo/", "/agents/echo/x/invoke", "/invoke/", "/agents/card"]
+        {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}

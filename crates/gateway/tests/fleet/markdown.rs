@@ -1,0 +1,144 @@
+//! Agents that are files: what is added, changed and removed takes effect while the gateway runs, and what is wrong harms nobody.
+
+use std::path::Path;
+use std::time::Duration;
+
+use chancery_sdk::protocol::StreamResponse;
+use chancery_sdk::{Client, TaskState};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::gateway::Gateway;
+use crate::http::get;
+
+/// How often to look whether something has come to be: for half a minute, where nothing else goes on.
+const LOOKS: usize = 1500;
+
+/// Looks until something has come to be.
+async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+    for _ in 0..LOOKS {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{what}: it does not come to be");
+}
+
+/// A gateway with a folder of files, and one agent besides.
+fn start(files: &[(&str, &str)]) -> (Gateway, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        write(folder.path(), name, text);
+    }
+    let config = format!(
+        "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n[[markdown]]\nfolder = {:?}\n",
+        folder.path()
+    );
+    (Gateway::start(&config), folder)
+}
+
+/// Writes a file as an editor does that does not want to be caught halfway.
+fn write(folder: &Path, name: &str, text: &str) {
+    let draft = folder.join("draft");
+    std::fs::write(&draft, text).expect("it is written");
+    std::fs::rename(draft, folder.join(name)).expect("it takes its place");
+}
+
+/// An agent that runs a shell with this script.
+fn shell(script: &str, more: &str) -> String {
+    let script = Value::from(script);
+    format!("---\ndescription: Runs a script\ncommand: {{run: [/bin/sh, -c, {script}]{more}}}\n---\n")
+}
+
+async fn names(gateway: &Gateway) -> Vec<String> {
+    let page = get(&format!("{}/agents/", gateway.url()), &[]).await.json();
+    let agents = page["agents"].as_array().expect("agents");
+    agents.iter().map(|agent| agent["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+/// The version and the ETag of an agent's card.
+async fn version(gateway: &Gateway, name: &str) -> (String, String) {
+    let url = format!("{}/.well-known/agent-card.json", gateway.agent(name));
+    let card = get(&url, &[("a2a-version", "1.0")]).await;
+    let etag = card.headers["etag"].to_str().expect("it is text").to_owned();
+    (card.json()["version"].as_str().expect("a version").to_owned(), etag)
+}
+
+async fn say(gateway: &Gateway, name: &str, text: &str) -> String {
+    let client = Client::connect(gateway.agent(name)).await.expect("it is there");
+    client.send(text).await.expect("it answers").text()
+}
+
+#[tokio::test]
+async fn files_are_added_and_removed_and_one_that_is_wrong_stays_what_it_was() {
+    let (gateway, folder) = start(&[("one.md", &shell("tr a-z A-Z", ""))]);
+    assert_eq!(names(&gateway).await, ["echo", "one"]);
+    assert_eq!(say(&gateway, "one", "hello").await, "HELLO");
+
+    write(folder.path(), "two.md", &shell("rev", ""));
+    until("a file that is added", async || names(&gateway).await == ["echo", "one", "two"]).await;
+    assert_eq!(say(&gateway, "two", "hello").await.trim_end(), "olleh");
+
+    let before = version(&gateway, "one").await;
+    write(folder.path(), "one.md", "---\ndescripton: A slip of the pen\n---\n");
+    write(folder.path(), "three.md", "no head at all\n");
+    gateway.run(&["admin", "reload"]);
+    assert_eq!(names(&gateway).await, ["echo", "one", "two"]);
+    assert_eq!(version(&gateway, "one").await, before);
+    assert_eq!(say(&gateway, "one", "hello").await, "HELLO");
+
+    write(folder.path(), "one.md", &shell("cat", ""));
+    until("a file that is right again", async || version(&gateway, "one").await != before).await;
+    assert_eq!(say(&gateway, "one", "hello").await, "hello");
+
+    std::fs::remove_file(folder.path().join("two.md")).expect("it is removed");
+    until("a file that is removed", async || names(&gateway).await == ["echo", "one"]).await;
+    assert_eq!(get(&gateway.agent("two"), &[]).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_change_shows_on_the_card_and_a_running_task_ends_as_it_began() {
+    let flag = tempfile::tempdir().expect("a folder");
+    let go = flag.path().join("go");
+    let waits = format!("while [ ! -e {} ]; do sleep 0.05; done; echo old", go.display());
+    let (gateway, folder) = start(&[("it.md", &shell(&waits, &format!(", read: [{:?}]", flag.path())))]);
+    let before = version(&gateway, "it").await;
+    let client = Client::connect(gateway.agent("it")).await.expect("it is there");
+    let mut events = client.stream("hello").await.expect("it streams");
+    let first = events.next().await.expect("an event").expect("a good one");
+    let StreamResponse::Task(begun) = first.payload().expect("it can be read") else { panic!("{first:?}") };
+
+    write(folder.path(), "it.md", &shell("echo new", ""));
+    until("a file that is changed", async || version(&gateway, "it").await != before).await;
+    let after = version(&gateway, "it").await;
+    assert!(after.0 != before.0 && after.1 != before.1, "{before:?} {after:?}");
+    assert_eq!(say(&gateway, "it", "hello").await.trim_end(), "new");
+
+    std::fs::write(go, "").expect("it is written");
+    while let Some(event) = events.next().await {
+        event.expect("the stream is not cut");
+    }
+    let ended = client.get(begun.id.clone()).await.expect("it is kept");
+    assert_eq!(ended.status.state, TaskState::Completed);
+    assert_eq!(ended.artifacts[0].parts[0].as_text().map(str::trim_end), Some("old"));
+}
+
+#[tokio::test]
+async fn a_file_that_nobody_answers_for_is_listed_with_the_reason_until_somebody_does() {
+    let (gateway, folder) = start(&[("poet.md", "---\ndescription: Writes poems\n---\nYou are a poet.\n")]);
+    let shown = async || {
+        let page = get(&format!("{}/agents/?text=poems", gateway.url()), &[]).await.json();
+        page["agents"][0]["health"].clone()
+    };
+    let health = shown().await;
+    assert_eq!(health["status"], "unhealthy", "{health}");
+    assert!(health["reason"].as_str().is_some_and(|why| why.contains("`model` or `command`")), "{health}");
+    let told = serde_json::to_string(&get(&gateway.agent("poet"), &[]).await.text).expect("it is text");
+    assert!(!told.contains("You are a poet"), "{told}");
+
+    let answered = "---\ndescription: Writes poems\ncommand: [/bin/cat]\n---\n";
+    write(folder.path(), "poet.md", answered);
+    until("a poet", async || shown().await["status"] == "healthy").await;
+    assert_eq!(say(&gateway, "poet", "a rose").await, "a rose");
+}
