@@ -89,10 +89,10 @@ fn runtime() -> Arc<dyn DynEndpoint> {
     ))
 }
 
-fn call(context: CallContext) -> Call {
+fn call(context: Box<CallContext>) -> Call {
     let message = Message::user("How far is it from Lisbon to Porto, and how long does the train take?");
     let request = SendMessageRequest { tenant: String::new(), message, configuration: None, metadata: None };
-    Call { request: Request::SendMessage(request), context }
+    Call { request: Request::SendMessage(Box::new(request)), context }
 }
 
 /// Every gate has something to look at, and lets everything through.
