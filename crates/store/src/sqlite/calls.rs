@@ -10,12 +10,11 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::oneshot;
 
+use super::SqliteStore;
 use super::edge::{COLUMNS, EdgeRow, PARTY, PAYER, SETTLED, Wanted, hop, read};
-use super::failure::closed;
 use super::load::unreadable;
 use super::write::{Body, Write};
-use super::writer::{Job, kept};
-use super::{SqliteStore, WHAT};
+use super::writer::kept;
 use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, made_at};
 use crate::error::StoreError;
 use crate::record::StoreCheck;
@@ -46,8 +45,7 @@ impl SqliteStore {
             reply,
             _permit: permit,
         };
-        self.commit(Job::Write(Box::new(write))).await?;
-        answer.await.map_err(|_| closed(WHAT))?.map(|_| ())
+        self.commit(write, answer).await.map(|_| ())
     }
 
     pub(crate) async fn open_edges(&self, query: EdgeQuery) -> Result<EdgePage, StoreError> {

@@ -55,7 +55,7 @@ use queue::Queue;
 use readers::Readers;
 use threads::Threads;
 use write::{Committed, Kept, Push, Write, ready};
-use writer::{Job, Lead, Shared, SharedDesk, find_admission};
+use writer::{Job, Lead, Shared, SharedDesk, Word, find_admission};
 
 /// Tasks in an SQLite database.
 ///
@@ -137,18 +137,34 @@ impl SqliteStore {
             reply,
             _permit: permit,
         };
-        self.commit(Job::Write(Box::new(write))).await?;
-        let committed = answer.await.map_err(|_| closed(WHAT))??;
+        let committed = self.commit(write, answer).await?;
         self.appended(scope, id, kept, committed).await
     }
 
     /// Has a batch committed, with others if there are any.
-    async fn commit(&self, job: Job) -> Result<(), StoreError> {
-        let Some(desk) = &self.desk else { return self.writer.push(job).map_err(|_| closed(WHAT)) };
-        if self.writer.promise(job).map_err(|_| closed(WHAT))? {
-            Lead { desk, queue: &self.writer }.commit().await;
+    async fn commit(
+        &self,
+        write: Write,
+        mut answer: oneshot::Receiver<Word>,
+    ) -> Result<Committed, StoreError> {
+        let job = Job::Write(Box::new(write));
+        match &self.desk {
+            None => self.writer.push(job).map_err(|_| closed(WHAT))?,
+            Some(desk) => {
+                if self.writer.join(job).map_err(|_| closed(WHAT))? {
+                    Lead::new(desk.clone(), self.writer.clone()).commit().await;
+                }
+            }
         }
-        Ok(())
+        loop {
+            match answer.await.map_err(|_| closed(WHAT))? {
+                Word::Outcome(outcome) => return outcome,
+                Word::Lead(lead, then) => {
+                    lead.commit().await;
+                    answer = then;
+                }
+            }
+        }
     }
 
     /// Waits for room in the writer's queue.

@@ -17,22 +17,24 @@ pub(super) struct Queue<T> {
 struct Inner<T> {
     items: VecDeque<T>,
     closed: bool,
-    /// Somebody has said that they will take what is in it.
-    promised: bool,
+    /// Somebody leads: has said that they will take what is in it.
+    led: bool,
     /// The thread sees to it that they do.
     watched: bool,
     /// How often something was taken.
     taken: u64,
+    /// How much was taken by the last who led.
+    last: usize,
 }
 
-/// How long a promise to take what is in a queue is trusted. It is kept in microseconds, unless something that
-/// never yields has the thread that is to keep it.
+/// How long whoever leads is trusted to take what is in a queue. They do within microseconds, unless something that
+/// never yields has the thread that they would do it on.
 const TRUST: Duration = Duration::from_millis(10);
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
         let items = VecDeque::new();
-        let inner = Inner { items, closed: false, promised: false, watched: false, taken: 0 };
+        let inner = Inner { items, closed: false, led: false, watched: false, taken: 0, last: 0 };
         Self { inner: Mutex::new(inner), wake: Condvar::new() }
     }
 
@@ -49,46 +51,53 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Pushes for somebody who is about to take it, other than the thread. Says whether that is the caller, since
-    /// nobody else is. The thread only sees to it that it is done.
-    pub(super) fn promise(&self, item: T) -> Result<bool, T> {
+    /// Pushes for whoever leads, which is not the thread. Says whether that is the caller, since nobody else does. The thread
+    /// only sees to it that it is done.
+    pub(super) fn join(&self, item: T) -> Result<bool, T> {
         let mut inner = self.inner.lock();
         if inner.closed {
             return Err(item);
         }
         inner.items.push_back(item);
-        let is_first = !std::mem::replace(&mut inner.promised, true);
+        let leads = !std::mem::replace(&mut inner.led, true);
         let unwatched = !inner.watched;
         drop(inner);
         if unwatched {
             self.wake.notify_one();
         }
-        Ok(is_first)
+        Ok(leads)
     }
 
-    /// How much waits to be taken.
-    pub(super) fn len(&self) -> usize {
-        self.inner.lock().items.len()
+    /// How much waits to be taken, and how much the last who led has taken.
+    pub(super) fn len_and_last(&self) -> (usize, usize) {
+        let inner = self.inner.lock();
+        (inner.items.len(), inner.last)
     }
 
-    /// Keeps the promise: takes what there is, up to the first that is not wanted. That is left to the thread.
+    /// Takes what there is, up to the first that is not wanted, and goes on leading.
     pub(super) fn take(&self, most: usize, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
         let mut inner = self.inner.lock();
         let wanted = inner.items.iter().take(most).take_while(|item| is_wanted(item)).count();
-        let items = inner.items.drain(..wanted).collect();
         inner.taken += 1;
-        inner.promised = false;
-        let is_empty = inner.items.is_empty();
-        drop(inner);
-        if !is_empty {
-            self.wake.notify_one();
-        }
-        items
+        inner.last = wanted;
+        inner.items.drain(..wanted).collect()
     }
 
-    /// Breaks the promise: the thread takes what there is.
+    /// Has somebody else lead: the first in line if `appoint` can tell them so, nobody if there is no line, and else the thread.
+    pub(super) fn hand_over(&self, appoint: impl FnOnce(&mut T) -> bool) {
+        let mut inner = self.inner.lock();
+        let is_led = inner.items.front_mut().is_some_and(appoint);
+        inner.led = is_led;
+        let is_left = !is_led && !inner.items.is_empty();
+        drop(inner);
+        if is_left {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Leads no more: the thread takes what there is.
     pub(super) fn leave(&self) {
-        self.inner.lock().promised = false;
+        self.inner.lock().led = false;
         self.wake.notify_one();
     }
 
@@ -110,7 +119,7 @@ impl<T> Queue<T> {
     pub(super) fn pop_many(&self, most: usize) -> Option<Vec<T>> {
         let mut inner = self.inner.lock();
         loop {
-            if inner.closed || !inner.promised {
+            if inner.closed || !inner.led {
                 let wanted = inner.items.len().min(most);
                 if wanted > 0 {
                     return Some(inner.items.drain(..wanted).collect());
@@ -125,7 +134,7 @@ impl<T> Queue<T> {
                 let is_late = self.wake.wait_for(&mut inner, TRUST).timed_out();
                 inner.watched = false;
                 if is_late && inner.taken == taken {
-                    inner.promised = false;
+                    inner.led = false;
                 }
             }
         }
@@ -153,32 +162,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_who_promises_takes_what_all_have_pushed() {
+    fn the_first_to_join_leads_and_hands_over_to_the_next_in_line() {
         let queue = Queue::new();
-        assert_eq!((queue.promise(1), queue.promise(2), queue.push(-3)), (Ok(true), Ok(false), Ok(())));
-        assert_eq!(queue.promise(4), Ok(false));
+        assert_eq!((queue.join(1), queue.join(2), queue.push(-3)), (Ok(true), Ok(false), Ok(())));
         assert_eq!(queue.take(9, |item| *item > 0), [1, 2]);
-        assert_eq!(queue.pop_many(9), Some(vec![-3, 4]), "what it does not want is the thread's");
-        assert_eq!(queue.promise(5), Ok(true), "the next one promises anew");
+        assert_eq!(queue.join(4), Ok(false), "it leads until it hands over");
+        queue.hand_over(|first| *first > 0);
+        assert_eq!(queue.pop_many(9), Some(vec![-3, 4]), "what cannot lead is the thread's");
+        assert_eq!(queue.join(5), Ok(true), "the next one leads anew");
+        queue.hand_over(|first| *first > 0);
+        assert_eq!(queue.join(6), Ok(false), "the next in line leads");
+        assert_eq!(queue.take(9, |item| *item > 0), [5, 6]);
+        queue.hand_over(|_| panic!("there is no line"));
+        assert_eq!(queue.join(7), Ok(true));
     }
 
     #[test]
-    fn a_promise_that_is_not_kept_is_the_threads_to_keep() {
+    fn what_a_leader_does_not_do_is_the_threads_to_do() {
         let queue = Arc::new(Queue::new());
         let thread = std::thread::spawn({
             let queue = queue.clone();
             move || std::iter::from_fn(|| queue.pop_many(9)).flatten().collect::<Vec<_>>()
         });
         // Forgotten, left, and cut short by the end.
-        assert_eq!(queue.promise(1), Ok(true));
-        while queue.inner.lock().promised {
+        assert_eq!(queue.join(1), Ok(true));
+        while queue.inner.lock().led {
             std::thread::yield_now();
         }
-        assert!(queue.promise(2).is_ok());
+        assert!(queue.join(2).is_ok());
         queue.leave();
-        assert!(queue.promise(3).is_ok());
+        assert!(queue.join(3).is_ok());
         queue.close();
-        assert_eq!(queue.promise(4), Err(4));
+        assert_eq!(queue.join(4), Err(4));
         assert_eq!(thread.join().unwrap(), [1, 2, 3]);
     }
 }

@@ -13,6 +13,7 @@ use super::edge::EdgeRow;
 use super::entry::Entry;
 use super::place::Rank;
 use super::sum;
+use super::writer::{Lead, Word};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fold::{Standing, fold_all, nothing, told_by};
@@ -30,7 +31,7 @@ pub(super) struct Write {
     pub(super) push: Option<Push>,
     pub(super) edge: Option<EdgeRow>,
     pub(super) body: Body,
-    pub(super) reply: oneshot::Sender<Result<Committed, StoreError>>,
+    pub(super) reply: oneshot::Sender<Word>,
     /// Room in the queue.
     pub(super) _permit: OwnedSemaphorePermit,
 }
@@ -82,6 +83,23 @@ pub(super) struct Push {
     pub(super) id: PushConfigId,
     pub(super) json: Vec<u8>,
     pub(super) version: Version,
+}
+
+impl Write {
+    /// Tells whoever waits for it that they lead. Gives the lead back if nobody does.
+    pub(super) fn appoint(&mut self, lead: Lead) -> Option<Lead> {
+        let (reply, answer) = oneshot::channel();
+        let told = std::mem::replace(&mut self.reply, reply).send(Word::Lead(lead, answer));
+        match told {
+            Err(Word::Lead(lead, _)) => Some(lead),
+            _ => None,
+        }
+    }
+
+    pub(super) fn answer(reply: oneshot::Sender<Word>, outcome: Result<Committed, StoreError>) {
+        // Whoever asked may be gone.
+        let _ = reply.send(Word::Outcome(outcome));
+    }
 }
 
 const UNREADABLE: &str = "the events that were just written cannot be read";

@@ -72,12 +72,12 @@ impl Desk {
                 // Without the one that cannot be written the others may be.
                 Err((Some(place), error)) if is_of_one_batch(&error) => {
                     let write = writes.remove(place);
-                    let _ = write.reply.send(Err(unavailable(WHAT, &error)));
+                    Write::answer(write.reply, Err(unavailable(WHAT, &error)));
                 }
                 Err((_, error)) => {
                     self.failed(&error);
                     for write in writes {
-                        let _ = write.reply.send(Err(unavailable(WHAT, &error)));
+                        Write::answer(write.reply, Err(unavailable(WHAT, &error)));
                     }
                     return 0;
                 }
@@ -314,7 +314,7 @@ impl Desk {
         let effect = match outcome {
             Ok(effect) => effect,
             Err(error) => {
-                let _ = write.reply.send(Err(error));
+                Write::answer(write.reply, Err(error));
                 return 0;
             }
         };
@@ -338,7 +338,7 @@ impl Desk {
             }
             _ => None,
         };
-        let _ = write.reply.send(Ok(Committed { before: effect.before, entry, push: effect.push }));
+        Write::answer(write.reply, Ok(Committed { before: effect.before, entry, push: effect.push }));
         usize::from(effect.ends)
     }
 }

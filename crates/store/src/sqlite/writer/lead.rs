@@ -1,46 +1,102 @@
 //! Committing without the writer's thread. Where a commit does not wait for the disk, waking a thread and being
-//! woken by it costs more than the commit does. So the first who queues a batch commits it, with all that others
-//! have queued by the time it gets to that: as soon as the async runtime has nothing else to do.
+//! woken by it costs more than the commit does. So the first who queues a batch leads: it commits what has been queued by
+//! the time it gets to that, and then the first of those who have come meanwhile leads.
+//!
+//! What a commit costs is mostly the same for one batch and for many, so a leader waits a moment for those who are likely to
+//! come: as many as the last time. It waits by yielding to the async runtime, which does their work meanwhile.
 
-use parking_lot::Mutex;
+use std::sync::Arc;
 
-use super::{Desk, GROUP, Job, Leaving};
+use tokio::sync::oneshot;
+
+use super::{GROUP, Job, Leaving, SharedDesk};
+use crate::error::StoreError;
 use crate::sqlite::queue::Queue;
+use crate::sqlite::write::Committed;
 
-/// The promise to commit what is queued. Broken, it is the thread's to keep.
-pub(in crate::sqlite) struct Lead<'a> {
-    pub(in crate::sqlite) desk: &'a Mutex<Option<Desk>>,
-    pub(in crate::sqlite) queue: &'a Queue<Job>,
+/// The lead. Dropped before it has been laid down, it is the thread's.
+#[derive(Debug)]
+pub(in crate::sqlite) struct Lead {
+    desk: SharedDesk,
+    queue: Arc<Queue<Job>>,
+    is_over: bool,
 }
 
-/// How often others get to queue before a group is committed. Each time is a look at what the sockets have brought.
-const MOST_PASSES: usize = 4;
+/// What somebody hears who has queued a batch.
+#[derive(Debug)]
+pub(in crate::sqlite) enum Word {
+    /// What has become of it.
+    Outcome(Result<Committed, StoreError>),
+    /// They lead from now on; the rest is heard elsewhere.
+    Lead(Lead, oneshot::Receiver<Word>),
+}
 
-impl Lead<'_> {
+/// How often the runtime is yielded to while nobody comes, and others are likely to. Each time is a look at what the
+/// sockets have brought: a microsecond or two if that is nothing.
+const PATIENCE: usize = 12;
+/// How often in all. Each of them has brought somebody.
+const MOST_PASSES: usize = 64;
+
+impl Lead {
+    /// For the first who joins a queue.
+    pub(in crate::sqlite) fn new(desk: SharedDesk, queue: Arc<Queue<Job>>) -> Self {
+        Self { desk, queue, is_over: false }
+    }
+
+    /// Commits what is queued, and has the next in line lead.
     pub(in crate::sqlite) async fn commit(self) {
-        // Whoever is ready now gets to queue as well; and if somebody was, whoever has become ready meanwhile.
-        let mut queued = self.queue.len();
-        for _ in 0..MOST_PASSES {
-            tokio::task::yield_now().await;
-            if self.queue.len() <= std::mem::replace(&mut queued, self.queue.len()) {
-                break;
+        self.gather().await;
+        {
+            // Waiting is for the thread: for another who writes, or for a checkpoint that holds the gate.
+            let Some(mut desk) = self.desk.try_lock() else { return };
+            let Some(desk) = desk.as_mut().filter(|desk| !desk.gate.is_locked()) else { return };
+            let jobs = self.queue.take(GROUP, |job| matches!(job, Job::Write(_)));
+            if !jobs.is_empty() {
+                let leaving = Leaving(&self.queue);
+                desk.work(jobs);
+                std::mem::forget(leaving);
             }
         }
-        // Waiting is for the thread: for another who writes, or for a checkpoint that holds the gate.
-        let Some(mut desk) = self.desk.try_lock() else { return };
-        let Some(desk) = desk.as_mut().filter(|desk| !desk.gate.is_locked()) else { return };
-        let jobs = self.queue.take(GROUP, |job| matches!(job, Job::Write(_)));
-        if !jobs.is_empty() {
-            let leaving = Leaving(self.queue);
-            desk.work(jobs);
-            std::mem::forget(leaving);
+        self.hand_over();
+    }
+
+    /// Waits for whoever is ready to queue now, and a moment longer if fewer have come than the last time.
+    async fn gather(&self) {
+        let (mut queued, mut idle) = (0, 0);
+        for _ in 0..MOST_PASSES {
+            tokio::task::yield_now().await;
+            let (now, last) = self.queue.len_and_last();
+            idle = if now > queued { 0 } else { idle + 1 };
+            queued = now;
+            if idle >= PATIENCE || idle > 0 && queued >= last {
+                return;
+            }
         }
-        std::mem::forget(self);
+    }
+
+    fn hand_over(mut self) {
+        let queue = self.queue.clone();
+        let next = Self::new(self.desk.clone(), queue.clone());
+        self.is_over = true;
+        let mut unwanted = Some(next);
+        queue.hand_over(|job| match job {
+            Job::Write(write) => {
+                unwanted = unwanted.take().and_then(|lead| write.appoint(lead));
+                unwanted.is_none()
+            }
+            Job::Push(..) | Job::Upkeep(..) => false,
+        });
+        // The queue knows already that nobody leads.
+        if let Some(mut lead) = unwanted {
+            lead.is_over = true;
+        }
     }
 }
 
-impl Drop for Lead<'_> {
+impl Drop for Lead {
     fn drop(&mut self) {
-        self.queue.leave();
+        if !self.is_over {
+            self.queue.leave();
+        }
     }
 }

@@ -33,7 +33,7 @@ use edges::Tally;
 use facts::Ledger;
 
 pub(super) use edges::{EdgeStep, STEP as EDGE_STEP, kept, read_sum};
-pub(super) use lead::Lead;
+pub(super) use lead::{Lead, Word};
 pub(super) use push::{PushChange, PushWhat};
 pub(super) use rows::find_admission;
 pub(super) use upkeep::{Compaction, Upkeep};
