@@ -108,6 +108,33 @@ id! {
     PushConfigId
 }
 
+/// What sets a context apart from the task that opened it, in bits that are random in both.
+const APART: u128 = 0x0a2a_7c0d_e5c4_96b3;
+
+impl ContextId {
+    /// The context of a task that was not told of one. Either id gives the other, so whoever keeps tasks finds this one by its
+    /// context without an index.
+    pub fn opened_by(task: &TaskId) -> Self {
+        set_apart(task.as_str()).map_or_else(Self::generate, Self)
+    }
+
+    /// The task that would have opened it.
+    pub fn opener(&self) -> Option<TaskId> {
+        set_apart(self.as_str()).map(TaskId)
+    }
+}
+
+/// The other of the two ids of a task and the context that it opened; none if it is not one that we make.
+fn set_apart(id: &str) -> Option<Arc<str>> {
+    let uuid = Uuid::try_parse(id).ok()?;
+    let mut buffer = Uuid::encode_buffer();
+    if *uuid.hyphenated().encode_lower(&mut buffer) != *id {
+        return None;
+    }
+    let other = Uuid::from_u128(uuid.as_u128() ^ APART);
+    Some(Arc::from(&*other.hyphenated().encode_lower(&mut buffer)))
+}
+
 /// For id fields of implicit presence: `null` and `""` on input both mean unset.
 pub fn empty_as_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
@@ -115,4 +142,23 @@ where
     T: Deserialize<'de> + std::borrow::Borrow<str>,
 {
     Ok(Option::<T>::deserialize(deserializer)?.filter(|id| !id.borrow().is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_and_the_context_it_opened_give_each_other() {
+        let task = TaskId::generate();
+        let context = ContextId::opened_by(&task);
+        assert_ne!(context.as_str(), task.as_str());
+        assert_eq!(Uuid::try_parse(context.as_str()).map(|uuid| uuid.get_version_num()), Ok(7));
+        assert_eq!(context.opener(), Some(task.clone()));
+        assert_eq!(ContextId::opened_by(&task), context);
+        for foreign in ["", "session-1", &task.as_str().to_uppercase(), &task.as_str().replace('-', "")] {
+            assert_eq!(ContextId::from(foreign).opener(), None, "{foreign}");
+        }
+        assert_ne!(ContextId::opened_by(&TaskId::from("t-1")), ContextId::opened_by(&TaskId::from("t-1")));
+    }
 }

@@ -81,7 +81,7 @@ enum Entry {
 impl Sink {
     /// A sink for a task that does not exist yet.
     pub(crate) fn unopened(clock: &Clock, mut task: Task) -> Self {
-        let context_id = task.context_id.clone().unwrap_or_else(ContextId::generate);
+        let context_id = task.context_id.clone().unwrap_or_else(|| ContextId::opened_by(&task.id));
         task.status.timestamp = Some(clock.millis());
         Self::new(clock, task.id.clone(), context_id, Phase::Unopened(Box::new(task)))
     }

@@ -118,7 +118,7 @@ impl Core {
         always: bool,
     ) -> Result<(Message, Sink), Error> {
         let task_id = context.new_task.clone().unwrap_or_else(TaskId::generate);
-        let context_id = message.context_id.clone().unwrap_or_else(ContextId::generate);
+        let context_id = message.context_id.clone().unwrap_or_else(|| ContextId::opened_by(&task_id));
         let message = message.in_task(task_id.clone()).in_context(context_id.clone());
         let opens = always || contained("opens_task", || self.spec.agent.opens_task(&message))?;
         let task = Task::submitted(task_id.clone(), context_id, message.clone());

@@ -1,10 +1,11 @@
 //! Pages of tasks, and how many there are in all.
 //!
 //! The index of a scope's tasks is by state first, so that a list of one state reads nothing else; a list of
-//! all states takes the newest of each and merges them. How many there are is kept beside the tasks.
+//! all states takes the newest of each and merges them. How many there are is kept beside the tasks. Of a context, the task
+//! that has opened it is found by its id, and the index has the others.
 
 use chancery_protocol::{KeptTask, TaskId, TaskState};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::SqliteStore;
 use super::entry::Entries;
@@ -100,9 +101,16 @@ fn newest(
                        AND millis >= ?5 AND (millis > ?5 OR nanos >= ?6) AND context = ?8 \
                        ORDER BY millis DESC, id DESC LIMIT ?7";
             let mut select = connection.prepare_cached(sql)?;
-            let context = context.as_str();
-            let values = params![scope, state, before, before_id, since, nanos, limit, context];
-            select.query_map(values, place)?.collect()
+            let values = params![scope, state, before, before_id, since, nanos, limit, context.as_str()];
+            let mut found = select.query_map(values, place)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            if let Some(opener) = context.opener() {
+                let sql = "SELECT millis, id, task FROM tasks WHERE scope = ? AND state = ? AND (millis, id) < (?, ?) \
+                           AND millis >= ?5 AND (millis > ?5 OR nanos >= ?6) AND id = ?7 AND context IS NULL";
+                let mut select = connection.prepare_cached(sql)?;
+                let values = params![scope, state, before, before_id, since, nanos, opener.as_str()];
+                found.extend(select.query_row(values, place).optional()?);
+            }
+            Ok(found)
         }
     }
 }
@@ -125,7 +133,12 @@ fn count(
         let sql = "SELECT count(*) FROM tasks INDEXED BY tasks_by_context WHERE scope = ? AND context = ? \
                    AND state = ? AND millis >= ?4 AND (millis > ?4 OR nanos >= ?5)";
         let values = params![scope, context.as_str(), state, since, nanos];
-        return connection.prepare_cached(sql)?.query_row(values, number);
+        let others = connection.prepare_cached(sql)?.query_row(values, number)?;
+        let Some(opener) = context.opener() else { return Ok(others) };
+        let sql = "SELECT count(*) FROM tasks WHERE scope = ? AND id = ? AND context IS NULL \
+                   AND state = ? AND millis >= ?4 AND (millis > ?4 OR nanos >= ?5)";
+        let values = params![scope, opener.as_str(), state, since, nanos];
+        return Ok(others + connection.prepare_cached(sql)?.query_row(values, number)?);
     }
     // Only the side that is likely the shorter one is counted.
     let ends = "SELECT coalesce(min(millis), 0) FROM tasks WHERE scope = ?1 AND state = ?2 UNION ALL \

@@ -1,6 +1,6 @@
 //! The integers that tasks and events are kept under, and the order of tasks.
 
-use chancery_protocol::{Task, TaskState, TaskStatus, Timestamp};
+use chancery_protocol::{ContextId, Task, TaskId, TaskState, TaskStatus, Timestamp};
 
 use crate::clock::Clock;
 
@@ -51,6 +51,24 @@ impl Rank {
     }
 }
 
+/// How the context of a task is kept: not at all if the task has opened it, since either tells the other, and as nothing if
+/// it has none. Most tasks open their own, and those need no place in the index by contexts.
+pub(super) fn kept_context<'a>(id: &TaskId, context: Option<&'a ContextId>) -> Option<&'a str> {
+    match context {
+        None => Some(""),
+        Some(context) if context.opener().as_ref() == Some(id) => None,
+        Some(context) => Some(context.as_str()),
+    }
+}
+
+/// The context of a task, from how it is kept.
+pub(super) fn context_of(id: &TaskId, kept: Option<String>) -> Option<ContextId> {
+    match kept {
+        None => Some(ContextId::opened_by(id)),
+        Some(kept) => Some(ContextId::from(kept)).filter(|context| !context.is_empty()),
+    }
+}
+
 /// As many rows as are wanted, as SQLite counts them.
 pub(super) fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
@@ -74,6 +92,17 @@ pub(super) fn millis_and_nanos(time: Timestamp) -> (i64, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contexts_are_kept_and_known_again() {
+        let task = TaskId::generate();
+        let own = ContextId::opened_by(&task);
+        assert_eq!(kept_context(&task, Some(&own)), None);
+        for context in [None, Some(own), Some(ContextId::generate()), Some(ContextId::from("session-1"))] {
+            let kept = kept_context(&task, context.as_ref()).map(str::to_owned);
+            assert_eq!(context_of(&task, kept), context);
+        }
+    }
 
     #[test]
     fn events_of_a_task_lie_together() {

@@ -1,6 +1,6 @@
 //! Tasks that somebody was at work on.
 
-use chancery_protocol::{ContextId, TaskId, TaskState};
+use chancery_protocol::{TaskId, TaskState};
 use rusqlite::params;
 
 use super::SqliteStore;
@@ -53,11 +53,10 @@ impl SqliteStore {
             let (realm, owner, id) = after.unwrap_or_else(|| ("".into(), "".into(), TaskId::from("")));
             let values = params![agent, from_start, &*realm, &*owner, id.as_str(), place::rows(limit)];
             let rows = select.query_map(values, |row| {
-                Ok(Unfinished {
-                    scope: Scope { realm: row.get(0)?, owner: row.get(1)?, agent: row.get(2)? },
-                    task: TaskId::from(row.get::<_, String>(3)?),
-                    context_id: row.get::<_, Option<String>>(4)?.map(ContextId::from),
-                })
+                let scope = Scope { realm: row.get(0)?, owner: row.get(1)?, agent: row.get(2)? };
+                let task = TaskId::from(row.get::<_, String>(3)?);
+                let context_id = place::context_of(&task, row.get(4)?);
+                Ok(Unfinished { scope, task, context_id })
             })?;
             rows.collect()
         });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{ContextId, TaskState, TaskStatus, Timestamp};
+use chancery_protocol::{ContextId, TaskId, TaskState, TaskStatus, Timestamp};
 use chancery_store::{ListQuery, Store};
 
 use crate::support::*;
@@ -59,6 +59,36 @@ pub(crate) async fn assorted(store: &Store) -> Vec<(String, &'static str, TaskSt
     }
     tasks.sort_by(|a, b| (b.3, &b.0).cmp(&(a.3, &a.0)));
     tasks
+}
+
+/// The task that opened a context is in it like those that joined later, whatever became of them.
+pub(crate) async fn a_context_has_who_opened_it_and_who_joined(store: Arc<Store>) {
+    let [one, other] = [TaskId::generate(), TaskId::generate()];
+    let context = ContextId::opened_by(&one);
+    draft(one.as_str()).context(context.as_str()).created(TaskState::Working, 20).done(&store).await;
+    draft(other.as_str()).context(context.as_str()).created(TaskState::Working, 10).done(&store).await;
+    create("elsewhere", TaskState::Working, 30).done(&store).await;
+    let unfinished = store.unfinished("agent", None, 100).await.unwrap();
+    let of = |task: &TaskId| unfinished.iter().find(|found| found.task == *task).unwrap().context_id.clone();
+    assert_eq!((of(&one), of(&other)), (Some(context.clone()), Some(context.clone())));
+
+    draft(one.as_str()).status(TaskState::Completed, 40).done(&store).await;
+    let all = ListQuery { context_id: Some(context.clone()), ..query(100) };
+    let page = store.list(&scope(), &all).await.unwrap();
+    assert_eq!((ids(&page), page.total), (vec![one.to_string(), other.to_string()], 2));
+    let first = store.list(&scope(), &ListQuery { limit: 1, ..all.clone() }).await.unwrap();
+    assert_eq!((ids(&first), first.total), (vec![one.to_string()], 2));
+    let second = store.list(&scope(), &ListQuery { after: first.next, ..all.clone() }).await.unwrap();
+    assert_eq!((ids(&second), second.total), (vec![other.to_string()], 2));
+    let late = store.list(&scope(), &ListQuery { since: Some(at(41)), ..all.clone() }).await.unwrap();
+    assert_eq!((late.tasks.len(), late.total), (0, 0));
+    let working = ListQuery { state: Some(TaskState::Working), ..all };
+    let page = store.list(&scope(), &working).await.unwrap();
+    assert_eq!((ids(&page), page.total), (vec![other.to_string()], 1));
+    // The id of a task says nothing of a context that it never had.
+    let strange = ListQuery { context_id: Some(ContextId::opened_by(&other)), ..query(100) };
+    let page = store.list(&scope(), &strange).await.unwrap();
+    assert_eq!((page.tasks.len(), page.total), (0, 0));
 }
 
 pub(crate) async fn filters_alone_and_together(store: Arc<Store>) {

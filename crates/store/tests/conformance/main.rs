@@ -52,6 +52,7 @@ macro_rules! store_suite {
             }
             checks! { list => store(open):
                 newest_status_first, only_a_status_moves_a_task, filters_alone_and_together,
+                a_context_has_who_opened_it_and_who_joined,
                 since_is_inclusive, since_is_exact_below_a_millisecond, an_unknown_scope_is_empty,
             }
             checks! { list_pages => store(open):

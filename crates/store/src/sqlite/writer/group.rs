@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::TaskId;
+use chancery_protocol::{ContextId, TaskId};
 use rusqlite::Connection;
 
 use super::Desk;
@@ -16,7 +16,7 @@ use crate::record::{Admission, Batch, Scope, Snapshot};
 use crate::sqlite::entry::{Entry, Name};
 use crate::sqlite::failure::{is_of_one_batch, unavailable};
 use crate::sqlite::load;
-use crate::sqlite::place::{MOST_EVENTS, Rank};
+use crate::sqlite::place::{MOST_EVENTS, Rank, kept_context};
 use crate::sqlite::write::{Body, Committed, Fold, Push, Rows, Write};
 
 /// What a batch has done, to be shown once it is committed.
@@ -134,13 +134,11 @@ impl Desk {
         }
         let (task, effect) = match &write.body {
             Body::Life { context, rank, fold } => {
-                let context = context.as_ref().map(|context| context.as_str());
-                let task = self.begin_task(&write.id, scope, context, *rank, Some(fold))?;
+                let task = self.begin_task(&write.id, scope, context.as_ref(), *rank, Some(fold))?;
                 (task, Effect { before: 0, name: None, ends: true, push: false })
             }
             Body::Told { context, rank, count, weight, rows } => {
-                let context = context.as_ref().map(|context| context.as_str());
-                let task = self.begin_task(&write.id, scope, context, *rank, None)?;
+                let task = self.begin_task(&write.id, scope, context.as_ref(), *rank, None)?;
                 rows::insert_events(&self.connection, (task, 0), *count, *weight, rows)?;
                 (task, Effect { before: 0, name: None, ends: true, push: false })
             }
@@ -244,12 +242,11 @@ impl Desk {
         rank: Option<Rank>,
         push: Option<&Push>,
     ) -> Result<(i64, Effect), Refusal> {
-        let context = batch.context_id().map(|context| context.as_str());
         if push.is_some() {
             check_count(&name.1, 1, &self.limits.task)?;
         }
         let rank = rank.unwrap_or_else(|| Rank::of(&nothing(&name.1).status, &self.clock));
-        let task = self.begin_task(&name.1, name.0, context, rank, None)?;
+        let task = self.begin_task(&name.1, name.0, batch.context_id(), rank, None)?;
         rows::insert_events(&self.connection, (task, 0), batch.len(), batch.bytes(), rows)?;
         self.ledger.begin(name.clone(), Facts::new(task));
         self.ledger.advance(&name, batch);
@@ -265,13 +262,14 @@ impl Desk {
         &mut self,
         id: &TaskId,
         scope: i64,
-        context: Option<&str>,
+        context: Option<&ContextId>,
         rank: Rank,
         fold: Option<&Fold>,
     ) -> Result<i64, Refusal> {
         // Taken even if the transaction fails: no number is used twice.
         let task = self.next_task;
         self.next_task += 1;
+        let context = kept_context(id, context);
         if !(NewTask { task, scope, id, context, rank, fold }).insert(&self.connection)? {
             return Err(StoreError::Exists { id: id.clone() }.into());
         }

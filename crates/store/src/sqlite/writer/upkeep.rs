@@ -1,5 +1,7 @@
 //! Forgetting, in small steps: no transaction takes long, so no batch waits long.
 
+use std::ops::Range;
+
 use chancery_protocol::TaskId;
 use rusqlite::{Connection, params};
 
@@ -35,7 +37,7 @@ pub(in crate::sqlite) struct Compaction {
 }
 
 /// How many tasks, or rows of events, one step removes.
-const STEP: usize = 128;
+const STEP: usize = 256;
 
 /// A task to be removed.
 struct Doomed {
@@ -81,7 +83,7 @@ impl Desk {
     fn do_step(&mut self, step: &Upkeep) -> rusqlite::Result<usize> {
         match step {
             Upkeep::Compact(tasks) => compact(&self.connection, tasks),
-            Upkeep::ClearEvents { task } => clear_events(&self.connection, *task),
+            Upkeep::ClearEvents { task } => Ok(clear_events(&self.connection, *task..task + 1)?.rows),
             Upkeep::Forget { ended_by, max_tasks } => self.forget(*ended_by, *max_tasks),
             Upkeep::ForgetAdmissions { used_by, max } => forget_admissions(&self.connection, *used_by, *max),
             Upkeep::DeleteOwner { realm, owner } => self.delete_owner(realm, owner),
@@ -148,31 +150,38 @@ impl Desk {
     }
 
     /// Removes tasks, apart from those that have more events than a step may remove: those lose some of them.
-    fn remove(&mut self, doomed: Vec<Doomed>) -> rusqlite::Result<usize> {
+    fn remove(&mut self, mut doomed: Vec<Doomed>) -> rusqlite::Result<usize> {
+        doomed.sort_unstable_by_key(|doomed| doomed.task);
         let mut done = 0;
-        let mut names = Vec::with_capacity(doomed.len());
-        for Doomed { task, scope, state, id } in doomed {
+        for run in doomed.chunk_by(|one, next| next.task == one.task + 1) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { break };
+            let cleared = clear_events(&self.connection, first.task..last.task + 1)?;
+            let run = &run[..run.partition_point(|doomed| doomed.task < cleared.up_to)];
+            for table in ["pushes", "states", "tasks"] {
+                let sql = format!("DELETE FROM {table} WHERE task >= ? AND task < ?");
+                self.connection.prepare_cached(&sql)?.execute([first.task, cleared.up_to])?;
+            }
+            for Doomed { scope, state, id, .. } in run {
+                self.counts.add(*scope, state_of(*state), -1);
+                // If the transaction fails after all, they are loaded again.
+                let name = (*scope, TaskId::from(id.as_str()));
+                self.ledger.forget(&name);
+                self.entries.remove(&name);
+            }
+            done += cleared.rows + run.len();
             if done >= STEP {
                 break;
             }
-            let cleared = clear_events(&self.connection, task)?;
-            done += cleared + 1;
-            if cleared >= STEP {
-                break;
-            }
-            self.connection.prepare_cached("DELETE FROM pushes WHERE task = ?")?.execute([task])?;
-            self.connection.prepare_cached("DELETE FROM states WHERE task = ?")?.execute([task])?;
-            self.connection.prepare_cached("DELETE FROM tasks WHERE task = ?")?.execute([task])?;
-            self.counts.add(scope, state_of(state), -1);
-            names.push((scope, TaskId::from(id)));
-        }
-        // If the transaction fails after all, they are loaded again.
-        for name in &names {
-            self.ledger.forget(name);
-            self.entries.remove(name);
         }
         Ok(done)
     }
+}
+
+/// What has been removed of the events of some tasks.
+struct Cleared {
+    rows: usize,
+    /// The first task that may have some left.
+    up_to: i64,
 }
 
 fn compact(connection: &Connection, tasks: &[Compaction]) -> rusqlite::Result<usize> {
@@ -181,21 +190,23 @@ fn compact(connection: &Connection, tasks: &[Compaction]) -> rusqlite::Result<us
     let mut update = connection.prepare_cached(sql)?;
     for Compaction { task, fold } in tasks {
         update.execute(params![fold.number, fold.sum, &*fold.json, task])?;
-        clear_events(connection, *task)?;
+        clear_events(connection, *task..task + 1)?;
     }
     Ok(tasks.len())
 }
 
-/// Removes the first few rows of a task's events.
-fn clear_events(connection: &Connection, task: i64) -> rusqlite::Result<usize> {
+/// Removes the first few rows of events of tasks that follow each other.
+fn clear_events(connection: &Connection, tasks: Range<i64>) -> rusqlite::Result<Cleared> {
     // Looked up first, since most tasks that have ended have none, and a subquery would cost a table of its own.
     let sql = "SELECT place FROM events WHERE place > ? AND place < ? ORDER BY place LIMIT ?";
-    let (from, to) = (place::event(task, 0), place::event(task + 1, 0));
+    let (from, to) = (place::event(tasks.start, 0), place::event(tasks.end, 0));
     let mut select = connection.prepare_cached(sql)?;
     let places = select.query_map(params![from, to, STEP], |row| row.get::<_, i64>(0))?;
-    let Some(last) = places.last().transpose()? else { return Ok(0) };
+    let Some(last) = places.last().transpose()? else { return Ok(Cleared { rows: 0, up_to: tasks.end }) };
     let sql = "DELETE FROM events WHERE place > ? AND place <= ?";
-    connection.prepare_cached(sql)?.execute(params![from, last])
+    let rows = connection.prepare_cached(sql)?.execute(params![from, last])?;
+    let up_to = if rows < STEP { tasks.end } else { place::task(last) };
+    Ok(Cleared { rows, up_to })
 }
 
 fn forget_admissions(connection: &Connection, used_by: i64, max: usize) -> rusqlite::Result<usize> {
