@@ -23,8 +23,6 @@ struct Inner<T> {
     watched: bool,
     /// How often something was taken.
     taken: u64,
-    /// How much was taken by the last who led.
-    last: usize,
 }
 
 /// How long whoever leads is trusted to take what is in a queue. They do within microseconds, unless something that
@@ -34,7 +32,7 @@ const TRUST: Duration = Duration::from_millis(10);
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
         let items = VecDeque::new();
-        let inner = Inner { items, closed: false, led: false, watched: false, taken: 0, last: 0 };
+        let inner = Inner { items, closed: false, led: false, watched: false, taken: 0 };
         Self { inner: Mutex::new(inner), wake: Condvar::new() }
     }
 
@@ -68,10 +66,9 @@ impl<T> Queue<T> {
         Ok(leads)
     }
 
-    /// How much waits to be taken, and how much the last who led has taken.
-    pub(super) fn len_and_last(&self) -> (usize, usize) {
-        let inner = self.inner.lock();
-        (inner.items.len(), inner.last)
+    /// How much waits to be taken.
+    pub(super) fn len(&self) -> usize {
+        self.inner.lock().items.len()
     }
 
     /// Takes what there is, up to the first that is not wanted, and goes on leading.
@@ -79,7 +76,6 @@ impl<T> Queue<T> {
         let mut inner = self.inner.lock();
         let wanted = inner.items.iter().take(most).take_while(|item| is_wanted(item)).count();
         inner.taken += 1;
-        inner.last = wanted;
         inner.items.drain(..wanted).collect()
     }
 

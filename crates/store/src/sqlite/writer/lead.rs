@@ -1,9 +1,7 @@
 //! Committing without the writer's thread. Where a commit does not wait for the disk, waking a thread and being
 //! woken by it costs more than the commit does. So the first who queues a batch leads: it commits what has been queued by
-//! the time it gets to that, and then the first of those who have come meanwhile leads.
-//!
-//! What a commit costs is mostly the same for one batch and for many, so a leader waits a moment for those who are likely to
-//! come: as many as the last time. It waits by yielding to the async runtime, which does their work meanwhile.
+//! the time it gets to that, and then the first of those who have come meanwhile leads. So while one group is committed the
+//! next one gathers, and nobody commits alone where many call.
 
 use std::sync::Arc;
 
@@ -31,11 +29,8 @@ pub(in crate::sqlite) enum Word {
     Lead(Lead, oneshot::Receiver<Word>),
 }
 
-/// How often the runtime is yielded to while nobody comes, and others are likely to. Each time is a look at what the
-/// sockets have brought: a microsecond or two if that is nothing.
-const PATIENCE: usize = 12;
-/// How often in all. Each of them has brought somebody.
-const MOST_PASSES: usize = 64;
+/// How often others get to queue before a group is committed. Each time is a look at what the sockets have brought.
+const MOST_PASSES: usize = 4;
 
 impl Lead {
     /// For the first who joins a queue.
@@ -60,15 +55,12 @@ impl Lead {
         self.hand_over();
     }
 
-    /// Waits for whoever is ready to queue now, and a moment longer if fewer have come than the last time.
+    /// Whoever is ready now gets to queue as well; and if somebody was, whoever has become ready meanwhile.
     async fn gather(&self) {
-        let (mut queued, mut idle) = (0, 0);
+        let mut queued = self.queue.len();
         for _ in 0..MOST_PASSES {
             tokio::task::yield_now().await;
-            let (now, last) = self.queue.len_and_last();
-            idle = if now > queued { 0 } else { idle + 1 };
-            queued = now;
-            if idle >= PATIENCE || idle > 0 && queued >= last {
+            if self.queue.len() <= std::mem::replace(&mut queued, self.queue.len()) {
                 return;
             }
         }
