@@ -81,6 +81,42 @@ async fn a_batch_that_nobody_waits_for_is_committed() {
     is_sound(&store).await;
 }
 
+/// Who is to lead next may be gone by then, or go before it does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_leader_that_is_gone() {
+    let folder = Folder::new("gone");
+    let store = Arc::new(open(&folder.path("a.db")));
+    create("t", TaskState::Working, 0).done(&store).await;
+    for round in 0..50 {
+        let outcomes = on_threads(24, |thread| {
+            let store = store.clone();
+            async move {
+                let scope = scope();
+                let mut append = pin!(draft("t").chunk("a", "0").commit(&store, &scope));
+                // Every third is dropped after so many polls, wherever it stands then.
+                let polls = if thread % 3 == 0 { (round + thread) % 5 + 1 } else { usize::MAX };
+                let mut polled = 0;
+                poll_fn(|context| {
+                    polled += 1;
+                    match append.as_mut().poll(context) {
+                        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                        Poll::Pending if polled >= polls => Poll::Ready(None),
+                        Poll::Pending => Poll::Pending,
+                    }
+                })
+                .await
+            }
+        })
+        .await;
+        for (thread, outcome) in outcomes.into_iter().enumerate() {
+            assert!(outcome.map_or(thread % 3 == 0, |outcome| outcome.is_ok()), "{thread} of round {round}");
+        }
+    }
+    let last = draft("t").chunk("a", "last").done(&store).await;
+    assert_eq!(last.number, 2 + 50 * 24, "what was queued is committed, whoever waits for it");
+    is_sound(&store).await;
+}
+
 /// The caller who is to commit for others may be kept from it by something that never yields.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_a_caller_whose_thread_is_taken() {
