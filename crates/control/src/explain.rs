@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chancery_protocol::{Denied, Operation};
 
 use crate::gate::Verdict;
-use crate::plane::Mode;
+use crate::terms::Mode;
 
 /// What would become of a call, and why.
 #[derive(Clone, Debug)]

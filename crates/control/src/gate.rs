@@ -13,6 +13,7 @@ use crate::lineage::Descent;
 use crate::plane::{Governed, Plane};
 use crate::policy::{Caps, Slot};
 use crate::routing::Route;
+use crate::terms::Terms;
 
 /// Decides whether a call goes on. One file a gate, in `gates/`; an application may add its own behind them.
 ///
@@ -78,6 +79,8 @@ pub struct Passage {
     /// The agent that is called.
     pub agent: Arc<Governed>,
     pub(crate) plane: Arc<Plane>,
+    /// What it goes by, from beginning to end.
+    pub(crate) terms: Arc<Terms>,
     pub(crate) given: Given,
     /// Whether the gates are only asked what they would say: nothing is taken then.
     pub(crate) rehearsal: bool,
@@ -125,13 +128,20 @@ pub(crate) fn is_send(operation: Operation) -> bool {
 // === impl Passage ===
 
 impl Passage {
-    pub(crate) fn new(plane: Arc<Plane>, agent: Arc<Governed>, call: Call, now: Millis) -> Self {
+    pub(crate) fn new(
+        plane: Arc<Plane>,
+        terms: Arc<Terms>,
+        agent: Arc<Governed>,
+        call: Call,
+        now: Millis,
+    ) -> Self {
         Self {
             call,
             hop: HopId::generate(),
             now,
             agent,
             plane,
+            terms,
             given: Given::default(),
             rehearsal: false,
             notes: Vec::new(),

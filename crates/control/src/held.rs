@@ -46,6 +46,8 @@ pub(crate) struct Held {
     until: Option<Millis>,
     caps: Caps,
     source: CostSource,
+    /// Whether another agent answers here for the one that was called.
+    stays_here: bool,
     estimate: Estimate,
     tariff: Arc<Tariff>,
     token: String,
@@ -95,6 +97,7 @@ pub(crate) struct Leaving {
     pub(crate) token: String,
     pub(crate) now: Millis,
     pub(crate) is_local: bool,
+    pub(crate) stays_here: bool,
     pub(crate) ceiling: Option<u64>,
     pub(crate) whereabouts: Option<Arc<Whereabouts>>,
     /// How the member of a pool does that was chosen.
@@ -108,9 +111,10 @@ pub(crate) type Clock = Box<dyn Fn() -> Millis + Send + Sync>;
 
 impl Held {
     pub(crate) fn new(plane: Arc<Plane>, leaving: Leaving, given: Given) -> Arc<Self> {
-        let Leaving { open, principal, payer, token, now, is_local, ceiling, whereabouts, watched } = leaving;
+        let Leaving { open, principal, payer, token, now, is_local, stays_here, ceiling, .. } = leaving;
+        let (whereabouts, watched) = (leaving.whereabouts, leaving.watched);
         let Given { slot, caps, reservation, root, tariff, estimate, skill, .. } = given;
-        let tariff = tariff.unwrap_or_else(|| plane.prices.load().tariff(&open.agent, skill.as_ref()));
+        let tariff = tariff.unwrap_or_default();
         let estimate = estimate.unwrap_or(free());
         let grants = Grants { slot, watched, reservation };
         let trace: Arc<str> = open.context.trace_id.to_string().into();
@@ -128,6 +132,7 @@ impl Held {
             until: caps.duration.map(|duration| now + duration),
             caps,
             source: if is_local { CostSource::Metered } else { CostSource::Reported },
+            stays_here,
             estimate,
             tariff,
             token,
@@ -189,8 +194,7 @@ impl Held {
 
     /// Who has the task: the agent that was called, unless another one answers for it here.
     pub(crate) fn works_at(&self) -> &Arc<str> {
-        let stand_in = self.plane.stand_in(&self.open.agent);
-        self.open.peer.as_ref().filter(|peer| stand_in.as_ref() == Some(*peer)).unwrap_or(&self.open.agent)
+        self.open.peer.as_ref().filter(|_| self.stays_here).unwrap_or(&self.open.agent)
     }
 
     /// Its time is up.
@@ -336,7 +340,7 @@ impl Held {
             opened: self.opened,
             settled,
         });
-        let table = self.plane.lineage.load().open.clone();
+        let table = &self.plane.open;
         table.remove(&self.open);
         let following = match is_cut_short(settled) {
             true => table.cascade(&self.open),

@@ -16,7 +16,8 @@
 //! |---|---|
 //! | `gate`, `gates/` | what a gate is, and those that there are |
 //! | `pipeline`, `way`, `permitted` | the way through them, and to whoever answers |
-//! | `plane` | all that is decided with, and the ports to the world outside |
+//! | `plane` | what there is of calls, and the ports to the world outside |
+//! | `terms` | what an operator has set, as one value |
 //! | `held` | what an admitted call holds until it is settled |
 //! | `span` | what is traced of it |
 //! | `restore` | what an earlier process had let through |
@@ -45,6 +46,7 @@ pub mod rate;
 mod restore;
 pub mod routing;
 mod span;
+mod terms;
 mod time;
 mod way;
 
@@ -53,6 +55,7 @@ pub use gate::{Continue, Gate, Note, Passage, Verdict};
 pub use held::POLICY_TIMEOUT;
 pub use permitted::{Executor, Permitted};
 pub use pipeline::Pipeline;
-pub use plane::{Booked, Governed, Hands, Mode, Plane, PlaneSettings, Stop, Terms};
+pub use plane::{Booked, Governed, Hands, Plane, Stop};
 pub use restore::RestoredCall;
+pub use terms::{Mode, PlaneSettings, Proposal, Terms};
 pub use time::Millis;

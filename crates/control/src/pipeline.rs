@@ -14,13 +14,16 @@ use crate::explain::{Explanation, GateReport};
 use crate::gate::{Passage, Verdict, is_send};
 use crate::lineage;
 use crate::permitted::{Executor, Permitted};
-use crate::plane::{Governed, Mode, Plane};
+use crate::plane::{Governed, Plane};
+use crate::terms::{Mode, Terms};
 use crate::way::{Left, Way, admit, go_on, leave, let_through, nobody_here};
 
 /// The gates in front of one agent, and the agent behind them. An endpoint like any other, so it can be mounted and nested.
 #[derive(Debug)]
 pub struct Pipeline {
     plane: Arc<Plane>,
+    /// What its calls go by.
+    terms: Arc<Terms>,
     agent: Arc<Governed>,
     executor: Executor,
     /// Who answers when nobody of the pool can be reached, before anything was sent.
@@ -28,9 +31,17 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// The gates of a plane in front of an agent.
+    /// The gates of a plane in front of an agent, on the terms in force.
     pub fn new(plane: Arc<Plane>, agent: Arc<Governed>, executor: Executor) -> Self {
-        Self { plane, agent, executor, local: None }
+        let terms = plane.terms();
+        Self { plane, terms, agent, executor, local: None }
+    }
+
+    /// Has calls go by other terms than those that were in force when it was made.
+    #[must_use]
+    pub fn under(mut self, terms: Arc<Terms>) -> Self {
+        self.terms = terms;
+        self
     }
 
     /// Has calls answered here for which the pool has nobody.
@@ -100,18 +111,22 @@ impl Pipeline {
     }
 
     fn passage(&self, call: Call) -> Passage {
-        Passage::new(self.plane.clone(), self.agent.clone(), call, self.plane.hands.now())
+        self.passage_at(call, self.plane.hands.now())
+    }
+
+    fn passage_at(&self, call: Call, now: Millis) -> Passage {
+        Passage::new(self.plane.clone(), self.terms.clone(), self.agent.clone(), call, now)
     }
 
     /// What the gates would say to a call, one by one, without anything being taken or sent.
     pub fn explain(&self, call: Call, now: Millis) -> Explanation {
         let operation = call.request.operation();
-        let mut passage = Passage::new(self.plane.clone(), self.agent.clone(), call, now);
+        let mut passage = self.passage_at(call, now);
         passage.rehearsal = true;
         let mut reports = Vec::new();
-        for gate in self.plane.gates().filter(|gate| gate.concerns(operation)) {
+        for gate in self.terms.gates().filter(|gate| gate.concerns(operation)) {
             let verdict = gate.admit(&mut passage);
-            let mode = self.plane.mode(gate.name());
+            let mode = self.terms.mode(gate.name());
             let notes = std::mem::take(&mut passage.notes).into_iter().map(|note| note.text).collect();
             let report = GateReport::new(gate.name(), mode, verdict, notes);
             let is_final = report.refuses();
@@ -132,13 +147,12 @@ impl Pipeline {
 
     /// Why a call that every gate admits could not leave.
     fn cannot_leave(&self, passage: &Passage) -> Option<Denied> {
-        if self.plane.mode(lineage::GATE) == Mode::Observe {
+        if self.terms.mode(lineage::GATE) == Mode::Observe {
             return None;
         }
         let descent = passage.given.descent.as_ref()?;
         let peer = passage.given.route.as_ref()?.decision.peer.as_ref()?;
-        let rules = &self.plane.lineage.load().rules;
-        rules.check(peer, descent.depth, descent.visited.count(peer)).err()
+        self.terms.lineage.rules.check(peer, descent.depth, descent.visited.count(peer)).err()
     }
 }
 

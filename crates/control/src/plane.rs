@@ -12,16 +12,13 @@ use parking_lot::Mutex;
 
 use crate::Millis;
 use crate::containment::Containment;
-use crate::gate::Gate;
-use crate::gates::{
-    BudgetGate, ContainmentGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate,
-};
 use crate::held::Held;
 use crate::identity::IdentityResolver;
-use crate::ledger::{Account, Cap, Caps, Ledger, Limits, Prices, Scope, Unlimited};
-use crate::lineage::{Lineage, Rules};
+use crate::ledger::{Ledger, Prices, Unlimited};
+use crate::lineage::{Lineage, Open};
 use crate::policy::{Policy, Slots};
 use crate::routing::Pool;
+use crate::terms::{PlaneSettings, Proposal, Terms};
 
 /// What decisions need done, and what they cannot know: the world outside, as the gateway has it. Nothing here may wait.
 pub trait Hands: Send + Sync + fmt::Debug {
@@ -100,79 +97,27 @@ pub struct Governed {
     pub is_local: bool,
 }
 
-/// Whether what a gate refuses is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// It is.
-    #[default]
-    Enforce,
-    /// It is let through, and written down.
-    Observe,
-}
-
-/// What is set for all calls.
-#[derive(Clone, Debug, Default)]
-pub struct PlaneSettings {
-    /// By the name of the gate; enforced where nothing is said.
-    pub modes: HashMap<&'static str, Mode>,
-    /// What a call from outside and all the calls it leads to may cost.
-    pub root_cap: Cap,
-    /// What one call may cost.
-    pub call_cap: Cap,
-    /// What an agent may spend on calls of which nobody knows whom they are for.
-    pub unattributed: Caps,
-    /// Agents that answer here for pools of which nobody can be reached, by the name of the pool.
-    pub stand_ins: HashMap<Arc<str>, Arc<str>>,
-}
-
-/// What an operator may change while calls are open.
-pub struct Terms {
-    /// Who may come in; everybody whom the bindings have let in, if none.
-    pub resolver: Option<Arc<dyn IdentityResolver>>,
-    /// What may be spent.
-    pub limits: Limits,
-    /// What calls cost, if that is to change.
-    pub prices: Option<Prices>,
-    /// How far calls may lead to calls.
-    pub rules: Rules,
-    /// Who may do what.
-    pub policy: Policy,
-    /// The rest.
-    pub settings: PlaneSettings,
-}
-
-/// Everything that is decided with. What an operator sets is exchanged while calls are open, by
-/// [`amend`](Plane::amend); what is held, spent and open stays.
+/// What there is of calls: what they hold, have spent and led to. It stays, whatever an operator sets; that is the
+/// [`Terms`], of which a call goes by one value from beginning to end.
 pub struct Plane {
-    /// Who may come in; everybody whom the bindings have let in, if none.
-    pub resolver: ArcSwap<Option<Arc<dyn IdentityResolver>>>,
-    /// What may be spent.
+    /// What was spent.
     pub ledger: Ledger,
-    /// What calls cost.
-    pub prices: ArcSwap<Prices>,
-    /// How far calls may lead to calls.
-    pub lineage: ArcSwap<Lineage>,
-    /// Who may do what.
-    pub policy: ArcSwap<Policy>,
+    /// The calls that are open, as they have led to each other.
+    pub open: Arc<Open>,
     /// Which agents are cut off.
     pub containment: Containment,
     /// How many calls are open, by caller and skill.
     pub slots: Arc<Slots>,
-    /// The rest.
-    pub settings: ArcSwap<PlaneSettings>,
     /// The world outside.
     pub hands: Arc<dyn Hands>,
-    /// In the order in which a call passes them.
-    gates: Vec<Box<dyn Gate>>,
+    /// Those in force.
+    terms: ArcSwap<Terms>,
     held: Vec<Mutex<HashMap<HopId, Weak<Held>, RandomState>>>,
     /// Calls by when their time is up.
     due: Mutex<BTreeMap<(Millis, HopId), Weak<Held>>>,
 }
 
 const SHARDS: usize = 32;
-
-/// What the account of an agent is called that does not say for whom it calls: this and its name.
-pub(crate) const UNATTRIBUTED: &str = "unattributed/";
 
 // === impl Plane ===
 
@@ -187,77 +132,39 @@ impl Plane {
         settings: PlaneSettings,
         hands: Arc<dyn Hands>,
     ) -> Self {
-        // Budget stands before routing, so that a spent budget never pays for a choice; policy stands after it, since it
-        // judges a concrete target.
-        let gates: Vec<Box<dyn Gate>> = vec![
-            Box::new(IdentityGate),
-            Box::new(ContainmentGate),
-            Box::new(IdempotencyGate),
-            Box::new(BudgetGate),
-            Box::new(LineageGate),
-            Box::new(RoutingGate),
-            Box::new(PolicyGate),
-        ];
-        let held = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (slots, due, containment) = (Slots::new(), Mutex::default(), Containment::default());
-        Self {
-            resolver: ArcSwap::from_pointee(resolver),
-            ledger,
-            prices: ArcSwap::from_pointee(prices),
-            lineage: ArcSwap::from_pointee(lineage),
-            policy: ArcSwap::from_pointee(policy),
-            containment,
-            slots,
-            settings: ArcSwap::from_pointee(settings),
-            hands,
-            gates,
-            held,
-            due,
-        }
+        let (held, due) = ((0..SHARDS).map(|_| Mutex::default()).collect(), Mutex::default());
+        let (slots, containment, open) = (Slots::new(), Containment::default(), lineage.open.clone());
+        let terms = Terms::new(resolver, ledger.edition(), Arc::new(prices), lineage, policy, settings);
+        let terms = ArcSwap::from_pointee(terms);
+        Self { ledger, open, containment, slots, hands, terms, held, due }
     }
 
-    /// Has other terms hold from now on. Calls that were let through keep what they were given.
-    pub fn amend(&self, terms: Terms) -> Result<(), Unlimited> {
-        let unattributed = terms.settings.unattributed;
-        self.ledger.amend(terms.limits, |scope| match scope {
-            Scope::Caller { id, .. } if id.starts_with(UNATTRIBUTED) => Some(unattributed),
-            _ => None,
-        })?;
-        self.resolver.store(Arc::new(terms.resolver));
-        self.policy.store(Arc::new(terms.policy));
-        self.settings.store(Arc::new(terms.settings));
-        let lineage = Lineage { rules: terms.rules, ..Lineage::clone(&self.lineage.load()) };
-        self.lineage.store(Arc::new(lineage));
-        if let Some(prices) = terms.prices {
-            self.prices.store(Arc::new(prices));
-        }
-        self.ledger.poll_queue(self.hands.now());
-        Ok(())
+    /// The terms in force. A call that is on its way has its own.
+    pub fn terms(&self) -> Arc<Terms> {
+        self.terms.load_full()
     }
 
-    /// Adds a gate behind the others.
-    #[must_use]
-    pub fn with_gate(mut self, gate: impl Gate + 'static) -> Self {
-        self.gates.push(Box::new(gate));
-        self
+    /// Makes ready what is to take the place of the terms in force, all of it before anybody goes by any. Whoever mounts
+    /// pipelines [under](crate::Pipeline::under) them has their calls go by them; if nobody does, nothing has happened.
+    /// To be called by one at a time, until it is [put in force](Self::enact) or given up.
+    pub fn prepare(&self, proposal: Proposal) -> Result<Arc<Terms>, Unlimited> {
+        let Proposal { resolver, limits, prices, rules, policy, settings, gates } = proposal;
+        let current = self.terms();
+        let edition = self.ledger.prepare(limits)?;
+        let prices = match *current.prices.settings() == prices {
+            true => current.prices.clone(),
+            false => Arc::new(current.prices.amended(prices)),
+        };
+        let lineage = Lineage { rules, ..current.lineage.clone() };
+        let terms = Terms::new(resolver, edition, prices, lineage, policy, settings);
+        Ok(Arc::new(gates.into_iter().fold(terms, Terms::with_gate)))
     }
 
-    /// The gates in the order in which a call passes them.
-    pub fn gates(&self) -> impl Iterator<Item = &dyn Gate> {
-        self.gates.iter().map(|gate| &**gate)
-    }
-
-    pub(crate) fn gate(&self, place: usize) -> Option<&dyn Gate> {
-        self.gates.get(place).map(|gate| &**gate)
-    }
-
-    /// Who answers here for a pool of which nobody can be reached.
-    pub(crate) fn stand_in(&self, pool: &str) -> Option<Arc<str>> {
-        self.settings.load().stand_ins.get(pool).cloned()
-    }
-
-    pub(crate) fn mode(&self, gate: &str) -> Mode {
-        self.settings.load().modes.get(gate).copied().unwrap_or_default()
+    /// Has terms hold for whoever does not come through a pipeline that has its own. Calls that were let through keep what
+    /// they were given, and those that wait what they came with.
+    pub fn enact(&self, terms: Arc<Terms>) {
+        self.ledger.enact(&terms.edition, self.hands.now());
+        self.terms.store(terms);
     }
 
     /// When something is due that nobody asks for: a call whose time is up, a call that has waited long enough.
@@ -279,15 +186,6 @@ impl Plane {
             }
         }
         late.iter().for_each(|held| held.time_is_up());
-    }
-
-    /// The account of whoever pays: of a caller, or of an agent that does not say for whom it calls.
-    pub(crate) fn account_of(&self, realm: &Arc<str>, payer: &Arc<str>, now: Millis) -> Option<Arc<Account>> {
-        let scope = Scope::Caller { realm: realm.clone(), id: payer.clone() };
-        match payer.starts_with(UNATTRIBUTED) {
-            true => self.ledger.account_with(&scope, &self.settings.load().unattributed, now),
-            false => self.ledger.account(&scope, now),
-        }
     }
 
     /// The open call of this id.
@@ -351,6 +249,6 @@ impl Plane {
 
 impl fmt::Debug for Plane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plane").field("gates", &self.gates).finish_non_exhaustive()
+        f.debug_struct("Plane").field("terms", &self.terms.load()).finish_non_exhaustive()
     }
 }

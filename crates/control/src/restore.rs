@@ -10,7 +10,7 @@ use chancery_protocol::{Amount, CallLimits, Edge, Hold, HopId, Principal, TaskId
 use crate::Millis;
 use crate::gate::Given;
 use crate::held::{Held, Leaving, is_cut_short};
-use crate::ledger::{Account, Accounts, Reservation, Scope};
+use crate::ledger::{Account, Accounts, Reservation};
 use crate::lineage::DEEPEST;
 use crate::plane::Plane;
 use crate::policy::Caps;
@@ -42,21 +42,19 @@ impl Plane {
         agent: &Arc<str>,
         now: Millis,
     ) -> Accounts {
-        let shared = [Scope::Global, Scope::Realm(realm.clone()), Scope::Agent(agent.clone())];
-        let shared = shared.iter().filter_map(|scope| self.ledger.account(scope, now));
-        shared.chain(self.account_of(realm, payer, now)).collect()
+        self.terms().accounts(&self.ledger, realm, payer, agent, now)
     }
 
     /// Holds again what open calls held, and has those stopped that are for nobody any more. To be given the records of all
     /// roots that have open calls, ended calls included; the table of open calls must have been rebuilt from the same.
     pub fn restore(self: &Arc<Self>, edges: &[Edge]) -> Vec<RestoredCall> {
-        let now = self.hands.now();
+        let (now, terms) = (self.hands.now(), self.terms());
         let by_hop: HashMap<HopId, &Edge> = edges.iter().map(|edge| (edge.hop, edge)).collect();
         let roots = self.roots(edges, now);
         let unsettled = edges.iter().filter(|edge| edge.settled.is_none());
         let accounts = |edge: &Edge| {
             let ceiling = edge.limits.ceiling_micro_usd.filter(|_| edge.hop != edge.root);
-            let call = self.ledger.hop(edge.hop, self.settings.load().call_cap.lowered(ceiling));
+            let call = self.ledger.hop(edge.hop, terms.settings.call_cap.lowered(ceiling));
             let mut accounts = self.accounts_charged(&edge.realm, edge.paid_by(), &edge.agent, now);
             accounts.extend(roots.get(&edge.root).cloned().into_iter().chain(call));
             accounts
@@ -77,7 +75,7 @@ impl Plane {
 
     /// The accounts of roots, charged with what their ended calls have cost.
     fn roots(&self, edges: &[Edge], now: Millis) -> HashMap<HopId, Arc<Account>> {
-        let mut roots = HashMap::new();
+        let (mut roots, root_cap) = (HashMap::new(), self.terms().settings.root_cap);
         let own = edges.iter().filter(|edge| edge.hop == edge.root);
         let ceilings: HashMap<_, _> =
             own.filter_map(|edge| Some((edge.root, edge.limits.ceiling_micro_usd?))).collect();
@@ -85,7 +83,7 @@ impl Plane {
             let account = match roots.entry(edge.root) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => {
-                    let cap = self.settings.load().root_cap.lowered(ceilings.get(&edge.root).copied());
+                    let cap = root_cap.lowered(ceilings.get(&edge.root).copied());
                     match self.ledger.root(edge.root, cap) {
                         Some(account) => place.insert(account),
                         None => continue,
@@ -106,10 +104,10 @@ impl Plane {
         root: Option<Arc<Account>>,
     ) -> Option<Arc<Held>> {
         edge.task.as_ref()?;
-        let open = self.lineage.load().open.find(edge.root, edge.hop)?;
+        let (open, terms) = (self.open.find(edge.root, edge.hop)?, self.terms());
         let principal = Principal { realm: edge.realm.clone(), id: edge.caller.clone() };
         let skill = edge.skill.clone();
-        let tariff = self.prices.load().tariff(&edge.agent, skill.as_ref());
+        let tariff = terms.prices.tariff(&edge.agent, skill.as_ref());
         // What was held is what it is good for, and what it costs if nobody says otherwise.
         let estimate = tariff.held_before(edge.reserved);
         let CallLimits { ceiling_micro_usd, micro_usd, tokens, duration_ms } = edge.limits;
@@ -131,6 +129,7 @@ impl Plane {
             token: String::new(),
             now: Millis(u64::try_from(edge.opened.as_millis()).unwrap_or_default()),
             is_local: false,
+            stays_here: edge.peer.as_ref().is_some_and(|peer| terms.stand_in(&edge.agent) == Some(peer)),
             ceiling: ceiling_micro_usd,
             whereabouts: None,
             watched: None,

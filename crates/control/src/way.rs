@@ -14,8 +14,8 @@ use crate::lineage::{
     TaskContext, Traceparent,
 };
 use crate::permitted::Permitted;
-use crate::plane::Mode;
 use crate::routing::{self, Decision, Watched};
+use crate::terms::Mode;
 
 /// For how long a token is good for a call without a time limit. It ends with the call in any case.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -46,8 +46,8 @@ pub(crate) struct Left {
 
 /// Asks one gate after the other, from a place on, until all have been asked or the call has to stand in line.
 pub(crate) async fn admit(passage: &mut Passage, mut place: usize) -> Result<Way, Error> {
-    let (plane, operation) = (passage.plane.clone(), passage.operation());
-    while let Some(gate) = plane.gate(place) {
+    let (terms, operation) = (passage.terms.clone(), passage.operation());
+    while let Some(gate) = terms.gate(place) {
         place += 1;
         if !gate.concerns(operation) {
             continue;
@@ -55,7 +55,7 @@ pub(crate) async fn admit(passage: &mut Passage, mut place: usize) -> Result<Way
         let mut verdict = gate.admit(passage);
         while let Verdict::Wait(ready) = verdict {
             verdict = ready.await(passage);
-            passage.now = plane.hands.now();
+            passage.now = passage.plane.hands.now();
         }
         match verdict {
             Verdict::Deny(denied) => refused(passage, gate.name(), denied)?,
@@ -101,7 +101,7 @@ pub(crate) async fn let_through(mut passage: Passage, way: Way) -> Result<Box<Ca
 /// A gate has refused. Where it only observes, the call goes on all the same.
 fn refused(passage: &mut Passage, gate: &str, denied: Denied) -> Result<(), Error> {
     let (caller, agent) = (&*passage.call.context.principal.id, &*passage.agent.name);
-    if passage.plane.mode(gate) == Mode::Observe {
+    if passage.terms.mode(gate) == Mode::Observe {
         tracing::info!(gate, caller, agent, reason = &*denied.reason, "would deny: {denied}");
         passage.would_deny.push(denied);
         return Ok(());
@@ -112,14 +112,14 @@ fn refused(passage: &mut Passage, gate: &str, denied: Denied) -> Result<(), Erro
 
 /// The last look before the call leaves, by the state of its whole tree; then it is let go with all it was given.
 pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
-    let Passage { mut call, hop, now, mut given, plane, agent, .. } = passage;
+    let Passage { mut call, hop, now, mut given, plane, terms, agent, .. } = passage;
     let descent = given.descent.take().ok_or_else(|| Error::new(ErrorCode::Internal))?;
     let principal = call.context.principal.clone();
     let payer = given.payer.take().unwrap_or_else(|| principal.clone());
     let route = given.route.as_ref().map(|route| &route.decision);
     let stays_here = given.is_of_stand_in || route.is_some_and(|decision| decision.peer.is_none());
     let peer = match stays_here {
-        true => plane.stand_in(&agent.name),
+        true => terms.stand_in(&agent.name).cloned(),
         false => route.and_then(|decision| decision.peer.clone()),
     };
     if let Some(stand_in) = peer.as_ref().filter(|_| stays_here) {
@@ -139,19 +139,18 @@ pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
             tokens: left.tokens,
         }),
     };
-    let observes = plane.mode(lineage::GATE) == Mode::Observe;
-    let lineage = plane.lineage.load();
+    let observes = terms.mode(lineage::GATE) == Mode::Observe;
+    let lineage = &terms.lineage;
     let open = match lineage.dispatch(&descent, departure) {
         // The gate has written down what it would refuse.
         Err(_) if observes => {
-            Lineage { rules: unruled(), ..Lineage::clone(&lineage) }.dispatch(&descent, departure)?
+            Lineage { rules: unruled(), ..lineage.clone() }.dispatch(&descent, departure)?
         }
         dispatched => dispatched?,
     };
     let whereabouts = whereabouts(&call.context, &descent, &open, route);
     let expires = now + given.caps.duration.unwrap_or(LONGEST);
     let token = lineage.tokens.mint(&open, expires);
-    drop(lineage);
     call.context.deadline = earliest(call.context.deadline, given.caps.duration);
     let seen = call.context.traceparent.as_deref().and_then(Traceparent::parse);
     let trace = seen.map_or_else(|| Traceparent::begun(hop), |seen| seen.continued(hop));
@@ -165,7 +164,8 @@ pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
     let watched = ticket.map(|ticket| Arc::new(Watched::new(ticket, clock)));
     call.context.peer_watch = watched.clone().map(|watched| watched as Arc<dyn PeerWatch>);
     let ceiling = call.context.ceiling_micro_usd;
-    let leaving = Leaving { open, principal, payer, token, now, is_local, ceiling, whereabouts, watched };
+    let leaving =
+        Leaving { open, principal, payer, token, now, is_local, stays_here, ceiling, whereabouts, watched };
     let held = Held::new(plane, leaving, given);
     call.context.hold = Some(held.clone());
     Ok(Left { permitted: Permitted::new(call), held, stays_here })

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use chancery_sdk::{Cors, ForwardedBy, Server, ServerBuilder};
+use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
 use crate::config::{Config, Listen, ProxyHeader};
-use crate::fleet::{self, Addresses, Agents, Fleet, Load, Reloader, Roster};
+use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, Signatory};
 use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
-use crate::plain::{Plain, PlainRoutes};
+use crate::plain::{Plain, PlainRoutes, Seal};
 use crate::ready::{Probes, Readiness};
 
 /// The file in the data directory that holds the tasks.
@@ -47,19 +47,20 @@ impl Gateway {
             store: store.clone(),
             name: public_name(&config),
             secret: identities.lineage_secret(),
-            resolver: identities.resolver(),
             agents: governed,
+            roster: Roster::of(&config.agent, &asked),
             adjusts: true,
         };
         let governor = Governor::new(&config, foundations).await?;
-        let roster = Roster::of(&config.agent, &asked);
-        let fleet = Fleet::new(config.fleet.clone(), roster, governor.clone(), store.clone());
+        let fleet = Fleet::new(governor.clone(), store.clone());
         fleet.changed(config.agent.iter().map(|agent| agent.name.as_str()), absent);
         let mut server =
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
-        server = identities.guard(server, keys.clone()).guard(governor.clone());
+        let formation = fleet.under(governor.regime());
+        server = identities.guard(server, keys.clone()).guard(formation.regime().clone());
         let readiness = Readiness::new(store.clone());
-        server = beside(server, &config, &identities, &fleet, &inboxes, &readiness)?;
+        let beside = beside(&config, &identities, inboxes, readiness.clone())?;
+        server = beside(&formation).into_iter().fold(server.offer(formation.offer()), ServerBuilder::routes);
         let server = listening(server, &config, signatory.as_ref()).await?;
         let service = server.service().clone();
         keys.serves(server.local_addr().ok());
@@ -71,7 +72,7 @@ impl Gateway {
             signatory.watch(service.clone());
         }
         let names = config.agent.iter().map(|agent| agent.name.clone()).collect();
-        let reloader = Reloader::new(load, config.clone(), governor.clone(), fleet, surroundings);
+        let reloader = Reloader::new(load, config.clone(), governor.clone(), fleet, surroundings, beside);
         let contained = ContainedFile::of(&config.store.data);
         contained.put_in_force(&governor.plane().containment)?;
         let desk = Desk {
@@ -124,22 +125,26 @@ impl Gateway {
     }
 }
 
-/// Puts beside the agents what is no agent: inboxes, the plain profile, the addresses of the fleet, probes.
+/// What is put beside the agents and is no agent: inboxes, the plain profile, the addresses of the fleet, probes.
 fn beside(
-    mut server: ServerBuilder,
     config: &Config,
     identities: &Identities,
-    fleet: &Arc<Fleet>,
-    inboxes: &Arc<Inboxes>,
-    readiness: &Readiness,
-) -> anyhow::Result<ServerBuilder> {
-    let plain = Plain::new(fleet.clone(), readiness.clone(), &identities.lineage_secret())?;
-    server = server.routes(Arc::new(InboxRoutes(inboxes.clone()))).routes(Arc::new(PlainRoutes(plain)));
-    server = server.offer(fleet.offer()).routes(Arc::new(Addresses(fleet.clone())));
-    Ok(match config.server.probes {
-        true => server.routes(Arc::new(Probes(readiness.clone()))),
-        false => server,
-    })
+    inboxes: Arc<Inboxes>,
+    readiness: Readiness,
+) -> anyhow::Result<Beside> {
+    let (seal, has_probes) = (Seal::new(&identities.lineage_secret())?, config.server.probes);
+    Ok(Box::new(move |formation: &Formation| {
+        let plain = Plain::new(formation.clone(), readiness.clone(), seal.clone());
+        let mut routes: Vec<Arc<dyn Routes>> = vec![
+            Arc::new(InboxRoutes(inboxes.clone())),
+            Arc::new(PlainRoutes(plain)),
+            Arc::new(Addresses(formation.clone())),
+        ];
+        if has_probes {
+            routes.push(Arc::new(Probes(readiness.clone())));
+        }
+        routes
+    }))
 }
 
 /// Listens where the configuration says.

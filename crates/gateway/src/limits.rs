@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use chancery_control::{Gate, Passage, Verdict};
 use chancery_protocol::{AgentExtension, Content, Denied, DeniedKind, JsonObject, Message};
 use serde_json::json;
@@ -33,9 +32,9 @@ pub(crate) struct InputLimits {
     pub(crate) minimum_micro_usd: Option<u64>,
 }
 
-/// What every agent takes, by name. Exchanged as a whole when the configuration is.
+/// What every agent of a configuration takes, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AllLimits(Arc<ArcSwap<HashMap<Arc<str>, InputLimits>>>);
+pub(crate) struct AllLimits(Arc<HashMap<Arc<str>, InputLimits>>);
 
 /// Holds messages to what their agent takes.
 #[derive(Debug)]
@@ -111,14 +110,13 @@ pub(crate) fn content_bytes(message: &Message) -> u64 {
 // === impl AllLimits ===
 
 impl AllLimits {
-    /// Has those of a configuration hold from now on.
-    pub(crate) fn set(&self, config: &Config) {
+    pub(crate) fn of(config: &Config) -> Self {
         let limits = config.agent.iter().map(|agent| (agent.name.as_str().into(), InputLimits::of(agent)));
-        self.0.store(Arc::new(limits.collect()));
+        Self(Arc::new(limits.collect()))
     }
 
-    pub(crate) fn of(&self, agent: &str) -> InputLimits {
-        self.0.load().get(agent).copied().unwrap_or_default()
+    pub(crate) fn at(&self, agent: &str) -> InputLimits {
+        self.0.get(agent).copied().unwrap_or_default()
     }
 }
 
@@ -131,7 +129,7 @@ impl Gate for LimitsGate {
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
         let bytes = passage.send().map_or(0, |request| content_bytes(&request.message));
-        match self.0.of(&passage.agent.name).refusal(bytes) {
+        match self.0.at(&passage.agent.name).refusal(bytes) {
             Some(denied) => Verdict::Deny(denied),
             None => Verdict::Admit,
         }

@@ -8,12 +8,12 @@ use chancery_control::ledger::{Account, Scope};
 use chancery_control::lineage::{Arrival, Departure};
 use chancery_control::{Explanation, Governed, Millis, Pipeline};
 use chancery_protocol::{Call, Endpoint, HopId, Identity, Principal, Proof};
-use chancery_sdk::Guard;
 
 use crate::config::{AgentKind, AgentSection, Config};
+use crate::fleet::Roster;
 use crate::gateway::public_name;
 use crate::govern::{Foundations, Governor, pools};
-use crate::{identity, kinds, records};
+use crate::{kinds, records};
 
 /// What would be decided.
 pub(crate) struct Rehearsal {
@@ -41,12 +41,12 @@ impl Rehearsal {
         let agents = config.agent.iter().map(governed).collect::<anyhow::Result<_>>()?;
         // It seals nothing that leaves this process.
         let secret = vec![0; 32];
-        let resolver = identity::allow_list(&config.identity.allow);
         let (store, name) = (Arc::new(store), public_name(config));
-        let foundations = Foundations { store, name, secret, resolver, agents, adjusts: false };
+        let roster = Roster::default();
+        let foundations = Foundations { store, name, secret, agents, roster, adjusts: false };
         let governor = Governor::new(config, foundations).await?;
         for agent in &config.agent {
-            governor.protect(&agent.name, Arc::new(Nobody));
+            governor.regime().rehearse(&agent.name, Arc::new(Nobody));
         }
         Ok(Self { governor, _copy: copy })
     }
@@ -82,13 +82,15 @@ impl Rehearsal {
 
     fn pipeline(&self, agent: &str) -> anyhow::Result<Arc<Pipeline>> {
         self.governor
+            .regime()
             .pipeline(agent)
             .with_context(|| format!("there is no agent `{agent}` in the configuration"))
     }
 
     /// The token of the last of so many calls that lead to one another, by agents that nobody knows.
     fn chain(&self, call: &Call, depth: u16) -> anyhow::Result<String> {
-        let lineage = self.governor.plane().lineage.load();
+        let regime = self.governor.regime();
+        let lineage = &regime.terms.lineage;
         let now = self.governor.plane().hands.now();
         let Principal { realm, id } = &call.context.principal;
         let mut token = None;

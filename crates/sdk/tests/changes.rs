@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use chancery_sdk::testing::spawn;
-use chancery_sdk::{AgentSpec, Body, Offer, Outcome, Relay, Routes, ServerLimits, Service, Turn, Way};
+use chancery_sdk::{
+    AgentSpec, Body, Change, Offer, Outcome, Relay, Routes, ServerLimits, Service, Turn, Way,
+};
 use http::Method;
 use http::request::Parts;
 use support::*;
@@ -61,7 +63,10 @@ async fn agents_change_under_traffic_and_no_call_fails() {
         let extra = format!("extra-{round}");
         let put = vec![named("a", says).into(), named(&extra, "extra").into()];
         let before = format!("extra-{}", round - 1);
-        service(&site).replace(put, &[&before]).await.expect("they are put");
+        service(&site)
+            .change(Change { put, remove: vec![before.clone()], ..Change::default() })
+            .await
+            .expect("they are put");
         let client = site.rest().at(&format!("/agents/{extra}"));
         assert_eq!(answer(&client.say("hello").await), "extra");
         let gone = site.rest().at(&format!("/agents/{before}")).send(message("hello")).await;
@@ -173,7 +178,11 @@ async fn an_agent_may_move_elsewhere_and_back_while_it_works() {
 async fn what_cannot_be_put_changes_nothing() {
     let site = serve_with(|server| server.offer(named("a", "a"))).await;
     let put = vec![named("c", "c").into(), Offer::from(named("d", "d")).at("/agents/a")];
-    let refused = service(&site).replace(put, &[]).await.expect_err("two at one path").to_string();
+    let refused = service(&site)
+        .change(Change { put, ..Change::default() })
+        .await
+        .expect_err("two at one path")
+        .to_string();
     assert!(refused.contains("two agents are mounted at `/agents/a`"), "{refused}");
     assert!(service(&site).put(named("No Name", "x")).await.is_err());
     assert_eq!(service(&site).agents(), ["a".into()]);

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use chancery_protocol::{
     Admitted, Amount, BoxFuture, Call, Caller, CostSource, Denied, DeniedKind, DynEndpoint, Edge, Error,
     ErrorCode, Hold, HopId, LINEAGE_HEADER, Operation, Principal, Reply, Request, SendMessageRequest,
-    Settled, Settling, Statement, TaskId, TaskState, Timestamp,
+    SendMessageResponse, Settled, Settling, Statement, TaskId, TaskState, Timestamp,
 };
 use chancery_sdk::testing::Spawn;
 use chancery_sdk::{
-    AgentSpec, Client as Sdk, Guard, Outcome, Rate, Relay, Restored, Turn, USAGE_EXTENSION, Usage,
+    AgentSpec, Change, Client as Sdk, Guard, Outcome, Rate, Relay, Restored, Routes, Turn, USAGE_EXTENSION,
+    Usage, Ward, Way,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -57,8 +58,8 @@ impl Log {
 }
 
 impl Guard for Gatekeeper {
-    fn protect(&self, _agent: &str, inner: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint> {
-        Arc::new(Gated { inner, log: self.0.clone() })
+    fn protect(&self, ward: &Ward) -> Arc<dyn DynEndpoint> {
+        Arc::new(Gated { inner: ward.endpoint.clone(), log: self.0.clone() })
     }
 
     fn restored(&self, _agent: &str) -> Vec<Restored> {
@@ -499,4 +500,95 @@ async fn who_asks_too_often_is_told_how_often_it_may() {
         refused.refused_with(ErrorCode::ResourceExhausted, "RATE_LIMITED");
         assert_eq!(refused.header("retry-after"), "7");
     }
+}
+
+/// One of two guards that come and go with the agent and the routes of their own side.
+struct Side(&'static str);
+
+/// Answers only for an agent that is on its side.
+struct Judged(&'static str, Ward);
+
+impl Guard for Side {
+    fn protect(&self, ward: &Ward) -> Arc<dyn DynEndpoint> {
+        Arc::new(Judged(self.0, ward.clone()))
+    }
+
+    fn restored(&self, _agent: &str) -> Vec<Restored> {
+        Vec::new()
+    }
+
+    fn count(&self, _: Option<IpAddr>, _: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+        Ok(None)
+    }
+}
+
+impl DynEndpoint for Judged {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        let Self(side, ward) = self;
+        // The agent `other` is put there once, and has to stand behind whoever is there.
+        let is_ours = &*ward.name == "other" || ward.card().description == *side;
+        assert!(is_ours, "a guard stands in front of an agent of the other side");
+        ward.endpoint.call(call)
+    }
+}
+
+impl Routes for Side {
+    fn find(&self, head: &http::request::Parts) -> Option<Way> {
+        let (side, name) = (self.0, head.uri.path().strip_prefix("/side/")?.to_owned());
+        Some(Way::answer(move |visitor| async move {
+            let visitor = visitor.plain();
+            let context = visitor.context(&name, visitor.caller()?)?;
+            let request = Box::new(SendMessageRequest::from(chancery_protocol::Message::user("hello")));
+            tokio::task::yield_now().await;
+            let Reply::Sent(SendMessageResponse::Task(view)) =
+                visitor.call(Request::SendMessage(request), context).await?
+            else {
+                panic!("no task");
+            };
+            let said = view.into_task()?.artifacts[0].parts[0].as_text().unwrap_or_default().to_owned();
+            Ok(http::Response::new(chancery_sdk::Body::from(format!("{side} {said}"))))
+        }))
+    }
+}
+
+/// An agent that says on which side it is.
+fn on(side: &'static str) -> AgentSpec {
+    AgentSpec::new("a", script(move |_: Turn| async move { Ok(Outcome::text(side)) })).description(side)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_guard_and_routes_are_exchanged_by_one_change() {
+    let other = AgentSpec::new("other", script(|_: Turn| async move { Ok(Outcome::text("other")) }));
+    let site = serve_with(|server| {
+        server.offer(on("left")).offer(other).guard(Arc::new(Side("left"))).routes(Arc::new(Side("left")))
+    })
+    .await;
+    let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let callers = ["a", "other"].map(|name| {
+        let (client, path, is_over) = (site.rest(), format!("/side/{name}"), is_over.clone());
+        tokio::spawn(async move {
+            let mut heard = Vec::new();
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                heard.push(client.fetch(http::Method::GET, &path, String::new()).await.body);
+            }
+            heard
+        })
+    });
+    for round in 0..200 {
+        let side = if round % 2 == 0 { "right" } else { "left" };
+        let change = Change {
+            put: vec![on(side).into()],
+            guard: Some(Arc::new(Side(side))),
+            routes: Some(vec![Arc::new(Side(side))]),
+            ..Change::default()
+        };
+        site.service.as_ref().expect("a service").change(change).await.expect("it is changed");
+    }
+    is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    let [of_a, of_other] = callers;
+    let (of_a, of_other) = (of_a.await.expect("no call fails"), of_other.await.expect("no call fails"));
+    let known = |heard: &[String], known: [&str; 2]| heard.iter().all(|said| known.contains(&said.as_str()));
+    assert!(known(&of_a, ["left left", "right right"]), "{of_a:?}");
+    assert!(known(&of_other, ["left other", "right other"]), "{of_other:?}");
+    assert!(!of_a.is_empty() && !of_other.is_empty());
 }

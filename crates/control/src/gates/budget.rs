@@ -5,9 +5,8 @@ use std::sync::Arc;
 use chancery_protocol::{Denied, Principal};
 
 use crate::gate::{Continue, Gate, Passage, Verdict};
-use crate::ledger::{Account, Accounts, Admission, Metric, Scope, Standing, check};
+use crate::ledger::{Account, Accounts, Admission, Metric, Standing, UNATTRIBUTED, check_by};
 use crate::lineage::Payer;
-use crate::plane::UNATTRIBUTED;
 use crate::policy::{self, Facts, Subject};
 
 /// The third gate.
@@ -20,13 +19,15 @@ impl Gate for BudgetGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
-        let plane = passage.plane.clone();
+        let (plane, terms) = (passage.plane.clone(), passage.terms.clone());
         passage.given.skill = skill(passage);
         let accounts = accounts(passage);
-        let money = accounts.iter().any(|account| account.limits(Metric::MicroUsd));
-        let tariff = plane.prices.load().tariff(&passage.agent.name, passage.given.skill.as_ref());
+        let money = accounts.iter().any(|account| account.limits(Metric::MicroUsd, &terms.edition));
+        let tariff = terms.prices.tariff(&passage.agent.name, passage.given.skill.as_ref());
         let ceiling = passage.call.context.ceiling_micro_usd;
-        let mut estimate = match tariff.estimate(ceiling, money) {
+        let estimated = tariff.estimate(ceiling, money);
+        passage.given.tariff = Some(tariff);
+        let mut estimate = match estimated {
             Ok(estimate) => estimate,
             Err(denied) => return Verdict::Deny(denied),
         };
@@ -39,14 +40,16 @@ impl Gate for BudgetGate {
         passage.note("budget", || {
             format!("holds {} micro-USD and {} tokens", estimate.hold.micro_usd, estimate.hold.tokens)
         });
-        (passage.given.tariff, passage.given.estimate) = (Some(tariff), Some(estimate));
+        passage.given.estimate = Some(estimate);
         if passage.rehearsal {
             accounts.iter().for_each(|account| note(passage, account));
-            return check(&accounts, estimate.hold, passage.now).map_err(Denied::from).into();
+            return check_by(&terms.edition, &accounts, estimate.hold, passage.now)
+                .map_err(Denied::from)
+                .into();
         }
         let caller = passage.call.context.principal.id.clone();
         let deadline = plane.until(passage.call.context.deadline, passage.now);
-        match plane.ledger.admit(&caller, accounts, estimate.hold, deadline, passage.now) {
+        match plane.ledger.admit(&terms.edition, &caller, accounts, estimate.hold, deadline, passage.now) {
             Ok(Admission::Reserved(reservation)) => {
                 passage.given.reservation = Some(reservation);
                 Verdict::Admit
@@ -71,7 +74,7 @@ impl Gate for BudgetGate {
 
 /// Says what is left of each limit of an account.
 fn note(passage: &mut Passage, account: &Account) {
-    for standing in account.standings(passage.now) {
+    for standing in account.standings_by(&passage.terms.edition.clone(), passage.now) {
         let Standing { metric, window, cap, remaining, .. } = standing;
         let scope = account.scope();
         passage.note("budget", || {
@@ -93,7 +96,7 @@ fn skill(passage: &Passage) -> Option<Arc<str>> {
 
 /// Every account that the call is charged to.
 fn accounts(passage: &mut Passage) -> Accounts {
-    let plane = passage.plane.clone();
+    let (plane, terms) = (&passage.plane, &passage.terms);
     let context = &passage.call.context;
     let payer = passage.given.descent.as_ref().map_or(Payer::Caller, |descent| descent.payer());
     let parent = passage.given.descent.as_ref().and_then(|descent| descent.parent.as_ref());
@@ -108,17 +111,15 @@ fn accounts(passage: &mut Passage) -> Accounts {
         (Payer::Caller | Payer::Root(_), None) => context.principal.clone(),
     };
     let now = passage.now;
-    let caller = plane.account_of(&payer.realm, &payer.id, now);
     let ceiling = context.ceiling_micro_usd;
     let root: Option<Arc<Account>> = match &above {
         Some(above) => above.root.clone(),
-        None => plane.ledger.root(passage.hop, plane.settings.load().root_cap.lowered(ceiling)),
+        None => plane.ledger.root(passage.hop, terms.settings.root_cap.lowered(ceiling)),
     };
     let of_call = if above.is_some() { ceiling } else { None };
-    let call = plane.ledger.hop(passage.hop, plane.settings.load().call_cap.lowered(of_call));
-    passage.given.root.clone_from(&root);
-    let shared = [Scope::Global, Scope::Realm(payer.realm.clone()), Scope::Agent(passage.agent.name.clone())];
-    passage.given.payer = Some(payer);
-    let shared = shared.iter().filter_map(|scope| plane.ledger.account(scope, now));
-    shared.chain(caller).chain(root).chain(call).collect()
+    let call = plane.ledger.hop(passage.hop, terms.settings.call_cap.lowered(of_call));
+    let mut accounts = terms.accounts(&plane.ledger, &payer.realm, &payer.id, &passage.agent.name, now);
+    accounts.extend(root.iter().cloned().chain(call));
+    (passage.given.payer, passage.given.root) = (Some(payer), root);
+    accounts
 }

@@ -28,10 +28,9 @@ impl Gate for IdentityGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
-        let plane = passage.plane.clone();
         let operation = passage.operation();
         let context = &passage.call.context;
-        if let Some(resolver) = &**plane.resolver.load()
+        if let Some(resolver) = &passage.terms.resolver
             && let Err(denied) = resolver.resolve(&Access::of(context, operation))
         {
             return Verdict::Deny(denied);
@@ -41,8 +40,7 @@ impl Gate for IdentityGate {
             caller: &context.principal.id,
             groups: &context.identity.groups,
         };
-        let policy = plane.policy.load();
-        let authorized = policy.authorize(subject, &passage.agent.name, operation);
+        let authorized = passage.terms.policy.authorize(subject, &passage.agent.name, operation);
         if let Some(denied) = authorized.denied {
             return Verdict::Deny(denied);
         }
@@ -70,7 +68,7 @@ impl IdentityGate {
             token: context.lineage.as_deref().or(carried.as_deref()),
             trace: trace.map(|seen| seen.trace),
         };
-        match passage.plane.lineage.load().attribute(&arrival, passage.now) {
+        match passage.terms.lineage.attribute(&arrival, passage.now) {
             Ok(descent) => {
                 passage.note("identity", || {
                     format!("on behalf of: {:?}, depth {}", descent.basis, descent.depth)

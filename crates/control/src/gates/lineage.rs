@@ -12,15 +12,11 @@ impl Gate for LineageGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
-        let plane = passage.plane.clone();
         let Some(descent) = passage.given.descent.clone() else { return Verdict::Admit };
+        let deepest = passage.terms.lineage.rules.max_call_depth;
         passage.note("lineage", || {
-            let rules = &plane.lineage.load().rules;
-            format!(
-                "depth {} of at most {}, by way of {:?}",
-                descent.depth, rules.max_call_depth, descent.visited
-            )
+            format!("depth {} of at most {deepest}, by way of {:?}", descent.depth, descent.visited)
         });
-        plane.lineage.load().receive(&descent, &passage.agent.name).into()
+        passage.terms.lineage.receive(&descent, &passage.agent.name).into()
     }
 }

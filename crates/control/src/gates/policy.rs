@@ -13,8 +13,7 @@ impl Gate for PolicyGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
-        let plane = passage.plane.clone();
-        let agent = passage.agent.clone();
+        let (agent, terms) = (passage.agent.clone(), passage.terms.clone());
         let Some(request) = passage.send() else { return Verdict::Admit };
         let context = &passage.call.context;
         let (named, media_types) = (named_skill(request), media_types(&request.message));
@@ -33,8 +32,7 @@ impl Gate for PolicyGate {
             media_types: &media_types,
             reserved: passage.given.estimate.map(|estimate| estimate.hold).unwrap_or_default(),
         };
-        let policy = plane.policy.load();
-        let decision = policy.decide(&facts);
+        let decision = terms.policy.decide(&facts);
         let key = SlotKey {
             realm: context.principal.realm.clone(),
             caller: context.principal.id.clone(),
@@ -51,9 +49,12 @@ impl Gate for PolicyGate {
         if let Some(denied) = decision.denied {
             return Verdict::Deny(denied);
         }
-        let taken = plane.slots.taken(&key);
-        passage.note("policy", || format!("{taken} of {most} calls at a time are open"));
-        match plane.slots.take(key, most) {
+        let slots = passage.plane.slots.clone();
+        passage.note("policy", || {
+            let taken = slots.taken(&key);
+            format!("{taken} of {most} calls at a time are open")
+        });
+        match slots.take(key, most) {
             Ok(slot) => {
                 passage.given.slot = Some(slot).filter(|_| !passage.rehearsal);
                 Verdict::Admit

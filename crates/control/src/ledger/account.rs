@@ -12,6 +12,7 @@ use chancery_protocol::Amount;
 use parking_lot::Mutex;
 
 use super::atomic::AtomicU64;
+use super::edition::{Edition, Measure, PLACES};
 use super::frame::Frame;
 use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window, amount_of, by_metric};
 use super::queue::WaitQueue;
@@ -24,7 +25,7 @@ pub struct Account {
     used: [AtomicU64; METRICS],
     spent: [AtomicU64; METRICS],
     frames: Box<[Frame]>,
-    /// Whether any window limits the metric. What is not limited is not counted.
+    /// Whether any window has ever limited the metric. What was not is not counted.
     limited: [bool; METRICS],
     scope: Scope,
     /// Who waits for room.
@@ -77,16 +78,23 @@ pub struct Remaining {
 // === impl Account ===
 
 impl Account {
-    pub(super) fn new(scope: Scope, caps: &Caps, queue: Arc<WaitQueue>) -> Self {
-        Self::with_frames(scope, caps.windows().map(|(window, cap)| Frame::new(window, cap)).collect(), queue)
+    /// With the caps of each edition at its place. A window that any of them limits is counted.
+    pub(super) fn new(scope: Scope, caps: [Caps; PLACES], queue: Arc<WaitQueue>) -> Self {
+        let over = |window| caps.map(|caps| caps.over(window));
+        let windows = Window::ALL.into_iter().map(|window| (window, over(window)));
+        let limited = windows.filter(|(_, caps)| caps.iter().any(|cap| !cap.is_none()));
+        let frames = limited.map(|(window, caps)| Frame::new(window, caps)).collect();
+        Self::with_frames(scope, frames, queue)
     }
 
     pub(super) fn for_life(scope: Scope, cap: Cap, queue: Arc<WaitQueue>) -> Self {
-        Self::with_frames(scope, Box::new([Frame::new(Window::Life, cap)]), queue)
+        Self::with_frames(scope, Box::new([Frame::new(Window::Life, [cap; PLACES])]), queue)
     }
 
     fn with_frames(scope: Scope, frames: Box<[Frame]>, queue: Arc<WaitQueue>) -> Self {
-        let limited = std::array::from_fn(|metric| frames.iter().any(|frame| frame.limits(metric)));
+        let limits =
+            |metric, frame: &Frame| (0..PLACES).any(|place| frame.limits(metric, &Measure::Kept(place)));
+        let limited = std::array::from_fn(|metric| frames.iter().any(|frame| limits(metric, frame)));
         Self {
             used: Default::default(),
             spent: Default::default(),
@@ -103,26 +111,45 @@ impl Account {
         &self.scope
     }
 
-    /// Whether this metric is limited here.
-    pub fn limits(&self, metric: Metric) -> bool {
-        self.limited[metric.index()]
+    /// Whether an edition limits this metric here.
+    pub fn limits(&self, metric: Metric, by: &Edition) -> bool {
+        let measure = self.measure(Some(by));
+        self.frames.iter().any(|frame| frame.limits(metric.index(), &measure))
+    }
+
+    #[inline]
+    fn measure(&self, by: Option<&Edition>) -> Measure {
+        self.queue.generations.measure(by, &self.scope)
     }
 
     /// How each of its limits stands.
     pub fn standings(&self, now: Millis) -> Vec<Standing> {
+        self.standings_under(&self.measure(None), now)
+    }
+
+    /// The same by the limits of an edition.
+    pub fn standings_by(&self, edition: &Edition, now: Millis) -> Vec<Standing> {
+        self.standings_under(&self.measure(Some(edition)), now)
+    }
+
+    fn standings_under(&self, measure: &Measure, now: Millis) -> Vec<Standing> {
         self.turn(now);
-        let each = |frame| Metric::ALL.map(|metric| self.standing(frame, metric, now));
+        let each = |frame| Metric::ALL.map(|metric| self.standing(frame, metric, measure, now));
         self.frames.iter().flat_map(each).flatten().collect()
     }
 
     /// How much is left of each metric, in the window that leaves the least.
     pub fn remaining(&self, now: Millis) -> Remaining {
+        self.remaining_by(None, now)
+    }
+
+    pub(super) fn remaining_by(&self, by: Option<&Edition>, now: Millis) -> Remaining {
         self.turn(now);
-        let ceilings = self.ceilings(now);
+        let ceilings = self.ceilings(by, now);
         let left = |metric: Metric| {
             let metric = metric.index();
             let used = self.used[metric].load(SeqCst);
-            self.limited[metric].then(|| ceilings[metric].saturating_sub(used))
+            (ceilings[metric] != NO_CAP).then(|| ceilings[metric].saturating_sub(used))
         };
         Remaining {
             micro_usd: left(Metric::MicroUsd),
@@ -151,12 +178,10 @@ impl Account {
         })
     }
 
-    /// Has other limits hold, about what has been counted.
-    pub(super) fn amend(&self, caps: &Caps) {
-        let _amending = self.amending.lock();
+    /// Writes down the limits of an edition, about what has been counted.
+    pub(super) fn set_caps(&self, place: usize, caps: &Caps) {
         for frame in &self.frames {
-            let cap = caps.windows().find(|(window, _)| *window == frame.window);
-            frame.amend(cap.map(|(_, cap)| cap).unwrap_or_default());
+            frame.set_cap(place, caps.over(frame.window));
         }
     }
 
@@ -211,8 +236,7 @@ impl Account {
         self.turn(now);
         let untouched = |frame: &Frame| {
             let used = self.used.each_ref().map(|used| used.load(SeqCst));
-            (0..METRICS).all(|metric| frame.cap(metric, now) == frame.cap(metric, Millis(u64::MAX)))
-                && frame.starts() == used
+            frame.is_plain(now) && frame.starts() == used
         };
         self.frames.iter().all(untouched)
     }
@@ -227,13 +251,25 @@ impl Account {
 
     /// How far `used` may rise.
     #[inline]
-    fn ceilings(&self, now: Millis) -> [u64; METRICS] {
+    fn ceilings(&self, by: Option<&Edition>, now: Millis) -> [u64; METRICS] {
+        let ceilings = self.ceilings_by(&self.measure(by), now);
+        match by {
+            // The caps were those of the edition if they are still kept.
+            Some(edition) if !self.queue.generations.keeps(edition) => {
+                self.ceilings_by(&self.measure(by), now)
+            }
+            _ => ceilings,
+        }
+    }
+
+    #[inline]
+    fn ceilings_by(&self, measure: &Measure, now: Millis) -> [u64; METRICS] {
         let mut ceilings = [NO_CAP; METRICS];
         for frame in &self.frames {
             let starts = frame.starts();
             for metric in 0..METRICS {
-                if frame.limits(metric) {
-                    let ceiling = starts[metric].saturating_add(frame.cap(metric, now));
+                if frame.limits(metric, measure) {
+                    let ceiling = starts[metric].saturating_add(frame.cap(metric, measure, now));
                     ceilings[metric] = ceilings[metric].min(ceiling);
                 }
             }
@@ -243,9 +279,9 @@ impl Account {
 
     /// Takes all of it or nothing.
     #[inline]
-    pub(super) fn take(&self, asked: [u64; METRICS], now: Millis) -> bool {
+    pub(super) fn take(&self, asked: [u64; METRICS], by: Option<&Edition>, now: Millis) -> bool {
         self.turn(now);
-        let ceilings = self.ceilings(now);
+        let ceilings = self.ceilings(by, now);
         for metric in 0..METRICS {
             if self.limited[metric] && !self.take_one(metric, asked[metric], ceilings[metric]) {
                 self.give_back_first(metric, asked);
@@ -318,23 +354,39 @@ impl Account {
     }
 
     /// The limit that refuses this for longest, if any does.
-    pub(super) fn shortfall(&self, asked: [u64; METRICS], now: Millis) -> Option<Shortfall> {
+    pub(super) fn shortfall(
+        &self,
+        asked: [u64; METRICS],
+        by: Option<&Edition>,
+        now: Millis,
+    ) -> Option<Shortfall> {
         let refusing =
-            self.limits_against(asked, now).filter_map(|(refuses, short)| refuses.then_some(short));
+            self.limits_against(asked, by, now).filter_map(|(refuses, short)| refuses.then_some(short));
         refusing.reduce(Shortfall::or_worse)
     }
 
     /// The limit that comes closest to refusing this. None if there are no limits.
-    pub(super) fn tightest(&self, asked: [u64; METRICS], now: Millis) -> Option<Shortfall> {
-        self.limits_against(asked, now).map(|(_, short)| short).min_by_key(|short| short.remaining)
+    pub(super) fn tightest(
+        &self,
+        asked: [u64; METRICS],
+        by: Option<&Edition>,
+        now: Millis,
+    ) -> Option<Shortfall> {
+        self.limits_against(asked, by, now).map(|(_, short)| short).min_by_key(|short| short.remaining)
     }
 
     /// What each limit would say to this, and whether it refuses.
-    fn limits_against(&self, asked: [u64; METRICS], now: Millis) -> impl Iterator<Item = (bool, Shortfall)> {
+    fn limits_against(
+        &self,
+        asked: [u64; METRICS],
+        by: Option<&Edition>,
+        now: Millis,
+    ) -> impl Iterator<Item = (bool, Shortfall)> {
         self.turn(now);
+        let measure = self.measure(by);
         let limits = self.frames.iter().flat_map(|frame| Metric::ALL.map(|metric| (frame, metric)));
         limits.filter_map(move |(frame, metric)| {
-            let standing = self.standing(frame, metric, now)?;
+            let standing = self.standing(frame, metric, &measure, now)?;
             let asked = asked[metric.index()];
             let short = Shortfall {
                 scope: self.scope.clone(),
@@ -344,26 +396,26 @@ impl Account {
                 asked,
                 observed: standing.charged.saturating_add(standing.held).saturating_add(asked),
                 remaining: standing.remaining,
-                frees: self.frees(frame, metric.index(), asked, now),
+                frees: self.frees(frame, metric.index(), asked, standing.cap),
                 now,
             };
             Some((asked > standing.remaining || standing.debt > 0, short))
         })
     }
 
-    fn standing(&self, frame: &Frame, metric: Metric, now: Millis) -> Option<Standing> {
+    fn standing(&self, frame: &Frame, metric: Metric, by: &Measure, now: Millis) -> Option<Standing> {
         let index = metric.index();
-        if !frame.limits(index) {
+        if !frame.limits(index, by) {
             return None;
         }
         // In this order, so that each is at least the one before, whatever others do meanwhile.
         let start = frame.starts()[index];
         let spent = self.spent[index].load(SeqCst);
         let used = self.used[index].load(SeqCst);
-        let cap = frame.cap(index, now);
+        let cap = frame.cap(index, by, now);
         let in_window = used.saturating_sub(start);
         let remaining = cap.saturating_sub(in_window);
-        let frees_at = match self.frees(frame, index, 1, now) {
+        let frees_at = match self.frees(frame, index, 1, cap) {
             Frees::At(at) if remaining == 0 => Some(at),
             _ => None,
         };
@@ -380,8 +432,7 @@ impl Account {
     }
 
     /// When the window will let that much through.
-    fn frees(&self, frame: &Frame, metric: usize, asked: u64, now: Millis) -> Frees {
-        let cap = frame.cap(metric, now);
+    fn frees(&self, frame: &Frame, metric: usize, asked: u64, cap: u64) -> Frees {
         let spent = self.spent[metric].load(SeqCst);
         let used = self.used[metric].load(SeqCst);
         if asked > cap {

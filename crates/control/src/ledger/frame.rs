@@ -5,12 +5,13 @@
 //! the same however many windows there are and however much lies in them, and nothing has to be taken out again.
 
 use std::sync::atomic::AtomicU64 as Plain;
-use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use jiff::ToSpan;
 use jiff::tz::Offset;
 
 use super::atomic::AtomicU64;
+use super::edition::{Measure, PLACES};
 use super::limits::{Cap, METRICS, NO_CAP, Window};
 use crate::Millis;
 
@@ -18,8 +19,8 @@ use crate::Millis;
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) window: Window,
-    /// Changed by an operator alone, so that no decision hangs on when exactly: no part of what is model-checked.
-    caps: [Plain; METRICS],
+    /// Of each edition, at its place. Written before anybody goes by them, and no part of what is model-checked.
+    caps: [[Plain; METRICS]; PLACES],
     /// When the current period ends. Whoever moves it has the new period's start to write.
     until: AtomicU64,
     /// The count when a period began, at the period's number modulo their number.
@@ -94,11 +95,11 @@ fn end_of_month(now: u64) -> u64 {
 // === impl Frame ===
 
 impl Frame {
-    pub(super) fn new(window: Window, cap: Cap) -> Self {
+    pub(super) fn new(window: Window, caps: [Cap; PLACES]) -> Self {
         let slots = if window.rolls_by().is_some() { SLOTS } else { 1 };
         Self {
             window,
-            caps: cap.by_metric().map(Plain::new),
+            caps: caps.map(|cap| cap.by_metric().map(Plain::new)),
             until: AtomicU64::new(if window == Window::Life { u64::MAX } else { 0 }),
             starts: (0..slots).map(|_| Default::default()).collect(),
             extra: Default::default(),
@@ -108,24 +109,40 @@ impl Frame {
 
     /// Whether anything of this metric is limited here.
     #[inline]
-    pub(super) fn limits(&self, metric: usize) -> bool {
-        self.caps[metric].load(Relaxed) != NO_CAP
+    pub(super) fn limits(&self, metric: usize, by: &Measure) -> bool {
+        self.bare_cap(metric, by) != NO_CAP
+    }
+
+    #[inline]
+    fn bare_cap(&self, metric: usize, by: &Measure) -> u64 {
+        match by {
+            Measure::Kept(place) => self.caps[*place][metric].load(Acquire),
+            Measure::Brought(caps) => caps.over(self.window).by_metric()[metric],
+        }
     }
 
     /// The limit, with what was added to it for now.
     #[inline]
-    pub(super) fn cap(&self, metric: usize, now: Millis) -> u64 {
-        let extra = self.extra[metric].load(SeqCst);
-        if extra == 0 || now.0 >= self.extra_until.load(SeqCst) {
-            return self.caps[metric].load(Relaxed);
-        }
-        self.caps[metric].load(Relaxed).saturating_add(extra)
+    pub(super) fn cap(&self, metric: usize, by: &Measure, now: Millis) -> u64 {
+        self.bare_cap(metric, by).saturating_add(self.extra(metric, now))
     }
 
-    /// Has another limit hold.
-    pub(super) fn amend(&self, cap: Cap) {
-        for (kept, cap) in self.caps.iter().zip(cap.by_metric()) {
-            kept.store(cap, Relaxed);
+    /// What was added to the limit for now.
+    #[inline]
+    fn extra(&self, metric: usize, now: Millis) -> u64 {
+        let extra = self.extra[metric].load(SeqCst);
+        if extra == 0 || now.0 >= self.extra_until.load(SeqCst) { 0 } else { extra }
+    }
+
+    /// Whether nothing was added to the limits for now.
+    pub(super) fn is_plain(&self, now: Millis) -> bool {
+        (0..METRICS).all(|metric| self.extra(metric, now) == 0)
+    }
+
+    /// Writes down another limit.
+    pub(super) fn set_cap(&self, place: usize, cap: Cap) {
+        for (kept, cap) in self.caps[place].iter().zip(cap.by_metric()) {
+            kept.store(cap, Release);
         }
     }
 

@@ -131,6 +131,8 @@ pub struct Limits {
     pub realm: LevelLimits,
     /// By the name of the caller within its realm.
     pub caller: LevelLimits,
+    /// What an agent may spend on calls of which nobody knows whom they are for.
+    pub unattributed: Caps,
     /// By the name of the agent.
     pub agent: LevelLimits,
     /// What happens to a call for which there is no room.
@@ -138,6 +140,9 @@ pub struct Limits {
     /// How many accounts there may be. Whoever comes when all of them are in use shares one with the others that do.
     pub max_accounts: usize,
 }
+
+/// What the account of an agent is called that does not say for whom it calls: this and its name.
+pub(crate) const UNATTRIBUTED: &str = "unattributed/";
 
 /// How many metrics there are.
 pub(super) const METRICS: usize = 3;
@@ -295,16 +300,20 @@ impl Caps {
         *self == Self::default()
     }
 
+    /// The limits over one window.
+    pub(super) fn over(&self, window: Window) -> Cap {
+        match window {
+            Window::Minute => self.per_minute,
+            Window::Hour => self.per_hour,
+            Window::Day => self.per_day,
+            Window::Month => self.per_month,
+            Window::Life => Cap::default(),
+        }
+    }
+
     /// The windows in which something is limited.
     pub(super) fn windows(&self) -> impl Iterator<Item = (Window, Cap)> {
-        [
-            (Window::Minute, self.per_minute),
-            (Window::Hour, self.per_hour),
-            (Window::Day, self.per_day),
-            (Window::Month, self.per_month),
-        ]
-        .into_iter()
-        .filter(|(_, cap)| !cap.is_none())
+        Window::ALL.into_iter().map(|window| (window, self.over(window))).filter(|(_, cap)| !cap.is_none())
     }
 }
 
@@ -325,6 +334,9 @@ impl Limits {
         match scope {
             Scope::Global => (!self.global.is_none()).then_some(&self.global),
             Scope::Realm(name) => self.realm.of(name),
+            Scope::Caller { id, .. } if id.starts_with(UNATTRIBUTED) => {
+                (!self.unattributed.is_none()).then_some(&self.unattributed)
+            }
             Scope::Caller { id, .. } => self.caller.of(id),
             Scope::Agent(name) => self.agent.of(name),
             Scope::Others(level) => self.default_of(*level).filter(|caps| !caps.is_none()),
@@ -351,6 +363,7 @@ impl Default for Limits {
             global: Caps::default(),
             realm: LevelLimits::default(),
             caller: LevelLimits::default(),
+            unattributed: Caps::default(),
             agent: LevelLimits::default(),
             overflow: Overflow::default(),
             max_accounts: 100_000,

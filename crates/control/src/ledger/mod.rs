@@ -36,6 +36,7 @@
 
 mod account;
 mod atomic;
+mod edition;
 mod frame;
 mod histogram;
 mod limits;
@@ -56,27 +57,33 @@ use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
 pub use account::{Account, Remaining, Reset, Standing};
+pub use edition::Edition;
+pub(crate) use limits::UNATTRIBUTED;
 pub use limits::{Cap, Caps, Level, LevelLimits, Limits, Metric, Overflow, Scope, Window};
 pub use prices::{Estimate, Figure, Price, PriceSettings, Prices, Tariff, UnknownCost};
 pub use queue::{Admission, Ticket};
-pub use reservation::{Accounts, Reservation, check, reserve};
+pub use reservation::{Accounts, Reservation, check, check_by, reserve};
 pub use shortfall::{
     BUDGET_EXCEEDED, BUDGET_QUEUE_FULL, BUDGET_WAIT_EXPIRED, COST_UNKNOWN, Frees, Refusal, Shortfall,
 };
 
 use crate::Millis;
+use edition::PLACES;
 use queue::WaitQueue;
 
 /// All accounts, and the queue of those who wait for room in them.
 #[derive(Debug)]
 pub struct Ledger {
-    limits: ArcSwap<Limits>,
+    /// The limits in force.
+    edition: ArcSwap<Edition>,
     accounts: RwLock<Register>,
     queue: Arc<WaitQueue>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Register {
+    /// Whose limits accounts have at each of their places.
+    editions: [Arc<Edition>; PLACES],
     accounts: HashMap<Scope, Arc<Account>, RandomState>,
     /// Shared by all of a level who came when there was no place.
     others: HashMap<Level, Arc<Account>>,
@@ -99,49 +106,53 @@ const SWEEP_EVERY_MS: u64 = 1_000;
 impl Ledger {
     /// An empty one, with these limits.
     pub fn new(limits: Limits) -> Self {
-        let queue = Arc::new(WaitQueue::new(limits.overflow));
-        Self { limits: ArcSwap::from_pointee(limits), accounts: RwLock::default(), queue }
+        let edition = Arc::new(Edition::first(limits));
+        let accounts = RwLock::new(Register::new(edition.clone()));
+        Self { edition: ArcSwap::new(edition), accounts, queue: Arc::new(WaitQueue::new()) }
     }
 
-    /// Its settings.
-    pub fn limits(&self) -> Arc<Limits> {
-        self.limits.load_full()
+    /// The limits in force.
+    pub fn edition(&self) -> Arc<Edition> {
+        self.edition.load_full()
     }
 
-    /// Has other limits hold from now on; what is held and what was charged counts on. An account counts what it limits, so
-    /// what was not limited cannot be from one moment to the next: nothing is changed then.
-    /// `others` knows the limits of accounts that were opened by [`account_with`](Self::account_with).
-    pub fn amend(&self, limits: Limits, others: impl Fn(&Scope) -> Option<Caps>) -> Result<(), Unlimited> {
-        let register = self.accounts.write();
-        let kept = || register.accounts.values().chain(register.others.values());
-        let caps = |scope: &Scope| others(scope).or_else(|| limits.of(scope).copied()).unwrap_or_default();
-        if let Some(account) = kept().find(|account| !account.can_hold(&caps(account.scope()))) {
+    /// Writes other limits down beside those in force. Nobody goes by them who does not say so, until they are
+    /// [put in force](Self::enact); if they never are, nothing has happened. What is held and what was charged counts on. An
+    /// account counts what it limits, so what was not limited cannot be from one moment to the next.
+    pub fn prepare(&self, limits: Limits) -> Result<Arc<Edition>, Unlimited> {
+        let mut register = self.accounts.write();
+        let current = self.edition.load();
+        let next = Arc::new(current.next(limits));
+        let uncounted = |account: &&Arc<Account>| !account.can_hold(&next.caps(account.scope()));
+        if let Some(account) = register.all().find(uncounted) {
             return Err(Unlimited(account.scope().clone()));
         }
-        for account in kept() {
-            account.amend(&caps(account.scope()));
-        }
-        self.queue.amend(limits.overflow);
-        self.limits.store(Arc::new(limits));
-        Ok(())
+        self.queue.generations.forget_before(&current);
+        let place = next.place();
+        register.all().for_each(|account| account.set_caps(place, &next.caps(account.scope())));
+        register.editions[place] = next.clone();
+        Ok(next)
+    }
+
+    /// Has limits hold for whoever does not say by which it goes. Those who wait are let in if there is room by these.
+    pub fn enact(&self, edition: &Arc<Edition>, now: Millis) {
+        self.edition.store(edition.clone());
+        self.queue.generations.enact(edition);
+        self.poll_queue(now);
     }
 
     /// The account of somebody or something; none if nothing is limited there.
     pub fn account(&self, scope: &Scope, now: Millis) -> Option<Arc<Account>> {
-        let limits = self.limits.load();
-        self.account_with(scope, limits.of(scope)?, now)
+        self.account_by(&self.edition.load(), scope, now)
     }
 
-    /// The same with limits that are known from elsewhere, such as those of a group. Limits are those with which the
-    /// account was first asked for.
-    pub fn account_with(&self, scope: &Scope, caps: &Caps, now: Millis) -> Option<Arc<Account>> {
-        if caps.is_none() {
-            return None;
-        }
+    /// The same for a call that goes by this edition.
+    pub fn account_by(&self, edition: &Edition, scope: &Scope, now: Millis) -> Option<Arc<Account>> {
+        edition.limits().of(scope)?;
         if let Some(account) = self.accounts.read().accounts.get(scope) {
             return Some(account.clone());
         }
-        Some(self.accounts.write().open(scope, caps, self, now))
+        Some(self.accounts.write().open(scope, &self.queue, now))
     }
 
     /// An account for a root call and all that is done on its behalf. Lives as long as somebody has it.
@@ -167,16 +178,18 @@ impl Ledger {
             .collect()
     }
 
-    /// Holds an amount, or waits for room where the settings say so: no longer than they say, nor than the caller can.
+    /// Holds an amount by the limits of an edition, or waits for room where it says so: no longer than it says, nor than
+    /// the caller can.
     pub fn admit(
         &self,
+        edition: &Arc<Edition>,
         caller: &Arc<str>,
         accounts: Accounts,
         amount: Amount,
         deadline: Option<Millis>,
         now: Millis,
     ) -> Result<Admission, Refusal> {
-        self.queue.admit(caller, accounts, amount, deadline, now)
+        self.queue.admit(edition, caller, accounts, amount, deadline, now)
     }
 
     /// Lets in whom there is room for now, and sends away who has waited too long. To settle or release does so too.
@@ -223,8 +236,7 @@ impl Ledger {
 
     /// All accounts that are kept, in no particular order.
     pub fn accounts(&self) -> Vec<Arc<Account>> {
-        let register = self.accounts.read();
-        register.accounts.values().chain(register.others.values()).cloned().collect()
+        self.accounts.read().all().cloned().collect()
     }
 }
 
@@ -235,24 +247,36 @@ fn millis(at: Timestamp) -> Millis {
 // === impl Register ===
 
 impl Register {
-    fn open(&mut self, scope: &Scope, caps: &Caps, ledger: &Ledger, now: Millis) -> Arc<Account> {
+    fn new(edition: Arc<Edition>) -> Self {
+        let (accounts, others) = (HashMap::default(), HashMap::default());
+        Self { editions: [edition.clone(), edition], accounts, others, swept: Millis::default() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Account>> {
+        self.accounts.values().chain(self.others.values())
+    }
+
+    fn open(&mut self, scope: &Scope, queue: &Arc<WaitQueue>, now: Millis) -> Arc<Account> {
         if let Some(account) = self.accounts.get(scope) {
             return account.clone();
         }
-        let limits = ledger.limits.load();
-        let most = limits.max_accounts;
+        let editions = &self.editions;
+        let most = editions.iter().map(|edition| edition.limits().max_accounts).max().unwrap_or_default();
+        let caps = |of: &Scope| editions.each_ref().map(|edition| edition.caps(of));
         if self.accounts.len() >= most && now.since(self.swept).as_millis() >= SWEEP_EVERY_MS.into() {
             self.swept = now;
             // Nobody else can get hold of one meanwhile: that needs the lock.
             self.accounts.retain(|_, account| Arc::strong_count(account) > 1 || !account.is_idle(now));
         }
         if self.accounts.len() < most {
-            let account = Arc::new(Account::new(scope.clone(), caps, ledger.queue.clone()));
+            let account = Arc::new(Account::new(scope.clone(), caps(scope), queue.clone()));
             return self.accounts.entry(scope.clone()).or_insert(account).clone();
         }
         let level = scope.level();
-        let caps = limits.of(&Scope::Others(level)).unwrap_or(caps);
-        let shared = || Arc::new(Account::new(Scope::Others(level), caps, ledger.queue.clone()));
+        let all = Scope::Others(level);
+        let of_all = caps(&all);
+        let caps = if of_all.iter().all(Caps::is_none) { caps(scope) } else { of_all };
+        let shared = || Arc::new(Account::new(all, caps, queue.clone()));
         self.others.entry(level).or_insert_with(shared).clone()
     }
 }

@@ -66,6 +66,12 @@ pub struct Tariff {
     only_raises: bool,
     unknown: UnknownCost,
     default: Amount,
+    seen: Arc<Seen>,
+}
+
+/// What calls were seen to use, by whatever is declared.
+#[derive(Debug, Default)]
+struct Seen {
     micro_usd: Histogram,
     tokens: Histogram,
 }
@@ -123,16 +129,22 @@ impl Prices {
         Self { settings, tariffs: RwLock::default() }
     }
 
-    /// With other settings in the place of these. What was seen stays known where the same is declared as before.
+    /// The settings.
+    pub fn settings(&self) -> &PriceSettings {
+        &self.settings
+    }
+
+    /// With other settings in the place of these. What was seen stays known, and both go on learning from what they see.
     #[must_use]
     pub fn amended(&self, settings: PriceSettings) -> Self {
         let amended = Self::new(settings);
-        let kept = self.tariffs.read();
-        let kept = kept
-            .iter()
-            .filter(|((agent, skill), known)| amended.declared(agent, skill.as_ref()).declares_as(known));
-        let kept = kept.map(|(of, tariff)| (of.clone(), tariff.clone())).collect();
-        Self { tariffs: RwLock::new(kept), ..amended }
+        let seen = |((agent, skill), known): (&AgentAndSkill, &Arc<Tariff>)| {
+            let declared = amended.declared(agent, skill.as_ref());
+            let seen = known.seen.clone();
+            ((agent.clone(), skill.clone()), Arc::new(Tariff { seen, ..declared }))
+        };
+        let tariffs = self.tariffs.read().iter().map(seen).collect();
+        Self { tariffs: RwLock::new(tariffs), ..amended }
     }
 
     /// What calls of this agent, for this skill, cost. Skills beyond the number that is remembered share what is known
@@ -240,16 +252,11 @@ impl Tariff {
             return;
         }
         if usage.cost_micro_usd > 0 {
-            self.micro_usd.record(usage.cost_micro_usd);
+            self.seen.micro_usd.record(usage.cost_micro_usd);
         }
         if usage.tokens() > 0 {
-            self.tokens.record(usage.tokens());
+            self.seen.tokens.record(usage.tokens());
         }
-    }
-
-    fn declares_as(&self, other: &Self) -> bool {
-        let declared = |of: &Self| (of.price, of.only_raises, of.unknown, of.default);
-        declared(self) == declared(other)
     }
 
     /// The price that is declared.
@@ -262,7 +269,7 @@ impl Tariff {
         if let Some(price) = self.price {
             return Some(self.figure(price.of(self.expected_tokens()), CostSource::Declared, false));
         }
-        if let Some(seen) = self.micro_usd.p95() {
+        if let Some(seen) = self.learnt(&self.seen.micro_usd) {
             return Some(self.figure(seen, CostSource::Estimated, false));
         }
         let micro_usd = match self.unknown {
@@ -274,7 +281,12 @@ impl Tariff {
     }
 
     fn expected_tokens(&self) -> u64 {
-        self.tokens.p95().unwrap_or(self.default.tokens)
+        self.learnt(&self.seen.tokens).unwrap_or(self.default.tokens)
+    }
+
+    /// What 95 of 100 calls stayed below. Of one that nobody trusts any more, what it once said is worth nothing.
+    fn learnt(&self, seen: &Histogram) -> Option<u64> {
+        if self.only_raises { None } else { seen.p95() }
     }
 
     fn figure(&self, micro_usd: u64, source: CostSource, flagged: bool) -> Figure {

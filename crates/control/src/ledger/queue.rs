@@ -8,8 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU64 as Millis64, AtomicUsize};
+use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::account::Account;
 use super::atomic::AtomicU64;
+use super::edition::{Edition, Generations};
 use super::limits::{Overflow, by_metric};
 use super::line::Line;
 use super::reservation::{Accounts, Reservation, hold, tightest, try_reserve};
@@ -29,8 +29,8 @@ pub(super) struct WaitQueue {
     line: Mutex<Line>,
     /// How many wait, to be read without the lock.
     waiting: AtomicU64,
-    max_depth: AtomicUsize,
-    max_wait_ms: Millis64,
+    /// Which limits are in force. It is here because all accounts have it at hand.
+    pub(super) generations: Generations,
 }
 
 /// A place in the queue: resolves to the reservation, or to why there is none. Dropped, it leaves the queue.
@@ -53,6 +53,8 @@ pub enum Admission {
 pub(super) struct Waiter {
     pub(super) accounts: Accounts,
     amount: Amount,
+    /// The limits that it came with.
+    by: Arc<Edition>,
     since: Millis,
     pub(super) deadline: Millis,
     outcome: Mutex<Outcome>,
@@ -67,55 +69,48 @@ enum Outcome {
 // === impl WaitQueue ===
 
 impl WaitQueue {
-    pub(super) fn new(overflow: Overflow) -> Self {
-        let queue = Self {
-            line: Mutex::default(),
-            waiting: AtomicU64::new(0),
-            max_depth: AtomicUsize::new(0),
-            max_wait_ms: Millis64::new(0),
-        };
-        queue.amend(overflow);
-        queue
-    }
-
-    /// Has other bounds hold for whoever comes from now on.
-    pub(super) fn amend(&self, overflow: Overflow) {
-        let (max_depth, max_wait) = match overflow {
-            Overflow::Shed => (0, Duration::ZERO),
-            Overflow::Queue { max_depth, max_wait } => (max_depth, max_wait),
-        };
-        self.max_depth.store(max_depth, Relaxed);
-        self.max_wait_ms.store(u64::try_from(max_wait.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    pub(super) fn new() -> Self {
+        let (line, waiting) = (Mutex::default(), AtomicU64::new(0));
+        Self { line, waiting, generations: Generations::default() }
     }
 
     /// Asks for room: at once if nobody waits, else behind those who do.
     pub(super) fn admit(
         self: &Arc<Self>,
+        edition: &Arc<Edition>,
         caller: &Arc<str>,
         accounts: Accounts,
         amount: Amount,
         deadline: Option<Millis>,
         now: Millis,
     ) -> Result<Admission, Refusal> {
+        let (max_depth, max_wait) = match edition.limits().overflow {
+            Overflow::Shed => (0, Duration::ZERO),
+            Overflow::Queue { max_depth, max_wait } => (max_depth, max_wait),
+        };
         if accounts.is_empty() || self.waiting.load(SeqCst) == 0 {
             let asked = by_metric(amount);
-            match hold(&accounts, asked, now) {
-                Ok(()) => return Ok(Admission::Reserved(Reservation::holding(accounts, asked))),
-                Err(short) if self.max_depth.load(Relaxed) == 0 || short.frees == Frees::Never => {
+            match hold(&accounts, asked, Some(edition), now) {
+                Ok(()) => {
+                    let held = Reservation::holding(accounts, Some(edition.clone()), asked);
+                    return Ok(Admission::Reserved(held));
+                }
+                Err(short) if max_depth == 0 || short.frees == Frees::Never => {
                     return Err(Refusal::Short(short));
                 }
                 Err(_) => {}
             }
         }
-        let longest = now + Duration::from_millis(self.max_wait_ms.load(Relaxed));
+        let longest = now + max_wait;
         let waiter = Arc::new(Waiter {
             accounts,
             amount,
+            by: edition.clone(),
             since: now,
             deadline: deadline.map_or(longest, |deadline| deadline.min(longest)),
             outcome: Mutex::new(Outcome::Waiting(None)),
         });
-        let ticket = self.enter(caller, waiter, now)?;
+        let ticket = self.enter(caller, waiter, max_depth, now)?;
         self.advance(Some(now));
         match ticket.waiter.take() {
             Some(known) => known.map(Admission::Reserved),
@@ -127,11 +122,12 @@ impl WaitQueue {
         self: &Arc<Self>,
         caller: &Arc<str>,
         waiter: Arc<Waiter>,
+        max_depth: usize,
         now: Millis,
     ) -> Result<Ticket, Refusal> {
         let mut line = self.lock();
         let depth = line.depth();
-        if depth >= self.max_depth.load(Relaxed) {
+        if depth >= max_depth {
             drop(line);
             return Err(Refusal::QueueFull { short: waiter.shortfall(now), depth });
         }
@@ -209,13 +205,26 @@ impl fmt::Debug for WaitQueue {
 
 impl Waiter {
     /// Tries to let it in. The account that has no room, if there is none.
+    /// It goes by the limits that it came with; but what an operator allows meanwhile is allowed to those who wait as well.
     pub(super) fn attempt(&self, now: Millis) -> Result<Reservation, &Arc<Account>> {
-        try_reserve(&self.accounts, self.amount, now)
+        let by = |edition| try_reserve(&self.accounts, self.amount, edition, now);
+        match by(Some(&self.by)) {
+            Err(_) if self.is_outdated() => by(None),
+            tried => tried,
+        }
     }
 
     /// Why it waits. There may be room by now: then it is where there is the least.
     pub(super) fn shortfall(&self, now: Millis) -> Shortfall {
-        tightest(&self.accounts, self.amount, now)
+        let by = |edition| tightest(&self.accounts, self.amount, edition, now);
+        let short = by(Some(&*self.by));
+        let is_never = short.frees == Frees::Never && self.is_outdated();
+        if is_never { by(None) } else { short }
+    }
+
+    /// Whether other limits have come into force since it came.
+    fn is_outdated(&self) -> bool {
+        self.accounts.first().is_some_and(|account| !account.queue.generations.is_in_force(&self.by))
     }
 
     /// It has waited for as long as it could.

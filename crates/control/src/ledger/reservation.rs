@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::account::{Account, Remaining};
 use super::atomic::AtomicU64;
+use super::edition::Edition;
 use super::limits::{METRICS, Metric, Scope, Window, amount_of, by_metric};
 use super::shortfall::{Frees, Shortfall};
 use crate::Millis;
@@ -23,6 +24,8 @@ pub type Accounts = SmallVec<[Arc<Account>; 6]>;
 #[must_use = "what is not kept is released at once"]
 pub struct Reservation<A: AsRef<[Arc<Account>]> = Accounts> {
     accounts: A,
+    /// The limits that it goes by; those in force if none.
+    by: Option<Arc<Edition>>,
     /// Held from the start.
     first: [u64; METRICS],
     /// Held besides; [`SHUT`] once that is over.
@@ -37,7 +40,7 @@ const CLOSED: u64 = 1 << 63;
 /// Stands for what was held besides, once somebody has taken that away to settle it.
 const SHUT: u64 = u64::MAX;
 
-/// Holds an amount in all of these accounts, or in none.
+/// Holds an amount in all of these accounts, or in none, by the limits in force.
 ///
 /// If several have no room, the answer is the limit that has none for longest.
 pub fn reserve<A: AsRef<[Arc<Account>]>>(
@@ -46,40 +49,62 @@ pub fn reserve<A: AsRef<[Arc<Account>]>>(
     now: Millis,
 ) -> Result<Reservation<A>, Shortfall> {
     let asked = by_metric(amount);
-    hold(accounts.as_ref(), asked, now)?;
-    Ok(Reservation::holding(accounts, asked))
+    hold(accounts.as_ref(), asked, None, now)?;
+    Ok(Reservation::holding(accounts, None, asked))
 }
 
 /// Whether [`reserve`] would succeed. Holds nothing.
 pub fn check(accounts: &[Arc<Account>], amount: Amount, now: Millis) -> Result<(), Shortfall> {
-    refusing_longest(accounts, by_metric(amount), now).map_or(Ok(()), Err)
+    refusing_longest(accounts, by_metric(amount), None, now).map_or(Ok(()), Err)
+}
+
+/// The same by the limits of an edition.
+pub fn check_by(
+    edition: &Edition,
+    accounts: &[Arc<Account>],
+    amount: Amount,
+    now: Millis,
+) -> Result<(), Shortfall> {
+    refusing_longest(accounts, by_metric(amount), Some(edition), now).map_or(Ok(()), Err)
 }
 
 /// As [`reserve`], but only says which account refused, and wakes nobody.
-pub(super) fn try_reserve(
-    accounts: &Accounts,
+pub(super) fn try_reserve<'a>(
+    accounts: &'a Accounts,
     amount: Amount,
+    by: Option<&Arc<Edition>>,
     now: Millis,
-) -> Result<Reservation, &Arc<Account>> {
+) -> Result<Reservation, &'a Arc<Account>> {
     let asked = by_metric(amount);
-    take_all(accounts, asked, now)?;
-    Ok(Reservation::holding(accounts.clone(), asked))
+    take_all(accounts, asked, by.map(|by| &**by), now)?;
+    Ok(Reservation::holding(accounts.clone(), by.cloned(), asked))
 }
 
 /// Takes it from all accounts, or says why not.
-pub(super) fn hold(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Result<(), Shortfall> {
-    if take_all(accounts, asked, now).is_ok() {
+pub(super) fn hold(
+    accounts: &[Arc<Account>],
+    asked: [u64; METRICS],
+    by: Option<&Edition>,
+    now: Millis,
+) -> Result<(), Shortfall> {
+    if take_all(accounts, asked, by, now).is_ok() {
         return Ok(());
     }
-    let short = in_the_way(accounts, asked, now);
+    let short = in_the_way(accounts, asked, by, now);
     // What was taken and given back may have been in the way of somebody who waits.
     wake(accounts, Some(now));
     Err(short)
 }
 
 #[inline]
-fn take_all(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Result<(), &Arc<Account>> {
-    let Some(refused) = accounts.iter().position(|account| !account.take(asked, now)) else { return Ok(()) };
+fn take_all<'a>(
+    accounts: &'a [Arc<Account>],
+    asked: [u64; METRICS],
+    by: Option<&Edition>,
+    now: Millis,
+) -> Result<(), &'a Arc<Account>> {
+    let refuses = |account: &Arc<Account>| !account.take(asked, by, now);
+    let Some(refused) = accounts.iter().position(refuses) else { return Ok(()) };
     for taken in &accounts[..refused] {
         taken.give_back(asked);
     }
@@ -87,22 +112,56 @@ fn take_all(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Re
 }
 
 /// The most restrictive of the limits that refuse.
-fn refusing_longest(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Option<Shortfall> {
-    accounts.iter().filter_map(|account| account.shortfall(asked, now)).reduce(Shortfall::or_worse)
+fn refusing_longest(
+    accounts: &[Arc<Account>],
+    asked: [u64; METRICS],
+    by: Option<&Edition>,
+    now: Millis,
+) -> Option<Shortfall> {
+    accounts.iter().filter_map(|account| account.shortfall(asked, by, now)).reduce(Shortfall::or_worse)
 }
 
 /// The limit that was in the way. Should room have been made meanwhile, the one that leaves the least.
-pub(super) fn tightest(accounts: &[Arc<Account>], amount: Amount, now: Millis) -> Shortfall {
-    in_the_way(accounts, by_metric(amount), now)
+pub(super) fn tightest(
+    accounts: &[Arc<Account>],
+    amount: Amount,
+    by: Option<&Edition>,
+    now: Millis,
+) -> Shortfall {
+    in_the_way(accounts, by_metric(amount), by, now)
 }
 
-fn in_the_way(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Shortfall {
+fn in_the_way(
+    accounts: &[Arc<Account>],
+    asked: [u64; METRICS],
+    by: Option<&Edition>,
+    now: Millis,
+) -> Shortfall {
     let closest = || {
-        let each = accounts.iter().filter_map(|account| account.tightest(asked, now));
+        let each = accounts.iter().filter_map(|account| account.tightest(asked, by, now));
         each.min_by_key(|short| short.remaining)
     };
-    let found = refusing_longest(accounts, asked, now).or_else(closest);
-    found.expect("only an account with a limit refuses")
+    // Should nothing be limited any more, it was until just now.
+    let lifted = || nothing_left(accounts, asked, Frees::WhenSettled, now);
+    refusing_longest(accounts, asked, by, now).or_else(closest).unwrap_or_else(lifted)
+}
+
+/// Nothing is to be had by this call, for a reason that is no limit of an account.
+fn nothing_left(accounts: &[Arc<Account>], asked: [u64; METRICS], frees: Frees, now: Millis) -> Shortfall {
+    let metric = Metric::ALL.into_iter().find(|metric| asked[metric.index()] > 0).unwrap_or(Metric::Tasks);
+    let asked = asked[metric.index()];
+    let scope = accounts.last().map_or(Scope::Global, |innermost| innermost.scope().clone());
+    Shortfall {
+        scope,
+        metric,
+        window: Window::Life,
+        cap: 0,
+        asked,
+        observed: asked,
+        remaining: 0,
+        frees,
+        now,
+    }
 }
 
 /// Lets in whom there is room for now.
@@ -116,8 +175,8 @@ fn wake(accounts: &[Arc<Account>], now: Option<Millis>) {
 // === impl Reservation ===
 
 impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
-    pub(super) fn holding(accounts: A, first: [u64; METRICS]) -> Self {
-        Self { accounts, first, extended: Default::default(), state: AtomicU64::new(0) }
+    pub(super) fn holding(accounts: A, by: Option<Arc<Edition>>, first: [u64; METRICS]) -> Self {
+        Self { accounts, by, first, extended: Default::default(), state: AtomicU64::new(0) }
     }
 
     /// Holds an amount whether there is room or not: for what was let through before a restart, or by a gate that
@@ -127,22 +186,23 @@ impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
         for account in accounts.as_ref() {
             account.force(asked, now);
         }
-        Self::holding(accounts, asked)
+        Self::holding(accounts, None, asked)
     }
 
     /// Holds more. To be asked before it is spent; who is refused must not spend it.
     pub fn extend(&self, more: Amount, now: Millis) -> Result<(), Shortfall> {
         let more = by_metric(more);
+        // A call that is settled may spend nothing.
         if self.state.fetch_add(1, SeqCst) & CLOSED != 0 {
-            return Err(self.ended(more, now));
+            return Err(nothing_left(self.accounts(), more, Frees::Never, now));
         }
-        hold(self.accounts(), more, now)?;
+        hold(self.accounts(), more, self.by.as_deref(), now)?;
         for metric in 0..METRICS {
             if more[metric] > 0 && !self.add(metric, more[metric]) {
                 // Settled meanwhile, along with what of this was added before.
                 let rest = std::array::from_fn(|other| if other < metric { 0 } else { more[other] });
                 self.give_back(rest, Some(now));
-                return Err(self.ended(more, now));
+                return Err(nothing_left(self.accounts(), more, Frees::Never, now));
             }
         }
         Ok(())
@@ -195,7 +255,7 @@ impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
     pub fn remaining(&self, now: Millis) -> Remaining {
         self.accounts()
             .iter()
-            .map(|account| account.remaining(now))
+            .map(|account| account.remaining_by(self.by.as_deref(), now))
             .fold(Remaining::default(), Remaining::least)
     }
 
@@ -223,24 +283,6 @@ impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
             account.give_back(taken);
         }
         wake(self.accounts(), now);
-    }
-
-    /// A call that is settled may spend nothing.
-    fn ended(&self, more: [u64; METRICS], now: Millis) -> Shortfall {
-        let metric = Metric::ALL.into_iter().find(|metric| more[metric.index()] > 0).unwrap_or(Metric::Tasks);
-        let asked = more[metric.index()];
-        let innermost = self.accounts().last().map_or(Scope::Global, |account| account.scope().clone());
-        Shortfall {
-            scope: innermost,
-            metric,
-            window: Window::Life,
-            cap: 0,
-            asked,
-            observed: asked,
-            remaining: 0,
-            frees: Frees::Never,
-            now,
-        }
     }
 }
 

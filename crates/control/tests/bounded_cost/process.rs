@@ -190,13 +190,13 @@ fn plane(setup: &Setup, living: &[Edge], hands: Arc<VirtualHands>) -> Plane {
         max_descendants: setup.max_descendants,
         ..Rules::default()
     };
-    let settings = PlaneSettings {
-        root_cap: usd(setup.root_cap),
+    let settings = PlaneSettings { root_cap: usd(setup.root_cap), ..PlaneSettings::default() };
+    let limits = Limits {
+        global: per_month(setup.global_cap),
+        caller: LevelLimits::default(),
         unattributed: per_month(setup.unattributed_cap),
-        ..PlaneSettings::default()
+        ..Limits::default()
     };
-    let limits =
-        Limits { global: per_month(setup.global_cap), caller: LevelLimits::default(), ..Limits::default() };
     Plane::new(
         None,
         Ledger::new(limits),

@@ -217,7 +217,7 @@ impl World {
             Tactic::Drop => None,
             Tactic::Replay => pick(self.ended.iter().collect()),
             Tactic::Forge => {
-                let open = self.process.plane.lineage.load().open.find(caller.edge.root, caller.hop())?;
+                let open = self.process.plane.open.find(caller.edge.root, caller.hop())?;
                 Some(self.forger.mint(&open, Millis(u64::MAX / 2)))
             }
             Tactic::Steal => {
@@ -451,7 +451,7 @@ impl World {
         let left: Vec<_> = self.open.iter().map(|work| &work.way).collect();
         assert!(left.is_empty(), "{left:?} goes on although all roots were canceled");
         assert!(self.process.plane.open_calls().is_empty());
-        assert!(self.process.plane.lineage.load().open.is_empty());
+        assert!(self.process.plane.open.is_empty());
         assert_eq!(self.process.global().0, 0, "something is held for nothing");
     }
 }

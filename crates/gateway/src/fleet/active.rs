@@ -5,7 +5,7 @@ use chancery_sdk::{Body, Refused, Visitor};
 use http::Response;
 use serde_json::value::RawValue;
 
-use super::{Fleet, Member, private_json};
+use super::{Formation, Member, private_json};
 
 /// The states of a task that has not ended.
 const OPEN: [TaskState; 4] =
@@ -14,14 +14,14 @@ const OPEN: [TaskState; 4] =
 /// As many tasks in one state as are shown.
 const MOST: i32 = 100;
 
-impl Fleet {
+impl Formation {
     pub(super) async fn show_active(
         &self,
         visitor: &Visitor,
         member: &Member,
     ) -> Result<Response<Body>, Refused> {
         let caller = visitor.caller()?;
-        let endpoint = self.service.get().and_then(|service| service.endpoint(&member.name));
+        let endpoint = self.regime.endpoint(&member.name);
         let endpoint = endpoint.ok_or_else(|| Error::new(ErrorCode::Unavailable))?;
         let (mut tasks, mut total) = (Vec::new(), 0);
         for state in OPEN {

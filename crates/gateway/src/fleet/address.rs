@@ -1,12 +1,10 @@
 //! Which path leads where: the fleet's own addresses, and other names for those of its members.
 
-use std::sync::Arc;
-
 use chancery_sdk::{Routes, Way};
 use http::Method;
 use http::request::Parts;
 
-use super::{FLEET, Fleet};
+use super::{FLEET, Formation};
 
 /// What no agent can be called: the first segments of paths that are served here, and the names that lead elsewhere.
 pub(crate) const RESERVED: [&str; 21] = [
@@ -34,7 +32,7 @@ pub(crate) const RESERVED: [&str; 21] = [
 ];
 
 /// The fleet, as the server asks it where requests lead.
-pub(crate) struct Addresses(pub(crate) Arc<Fleet>);
+pub(crate) struct Addresses(pub(crate) Formation);
 
 impl Routes for Addresses {
     fn find(&self, head: &Parts) -> Option<Way> {
@@ -76,7 +74,7 @@ impl Addresses {
     fn member(&self, is_read: bool, rest: &str) -> Option<Way> {
         let (name, below) = split(rest);
         // What the root answers is not to be found here.
-        let Some(member) = self.0.roster.load().get(name).cloned() else { return Some(Way::Nowhere) };
+        let Some(member) = self.0.regime.roster.get(name).cloned() else { return Some(Way::Nowhere) };
         if below == "/_active" && is_read && member.exposed {
             let fleet = self.0.clone();
             return Some(Way::answer(

@@ -8,7 +8,7 @@ use http::Response;
 use serde_json::json;
 
 use super::sight::Seen;
-use super::{Fleet, Member};
+use super::{Formation, Member};
 use crate::config::FleetSection;
 
 /// The extension by which a card says that it is a fleet's, and who is in the fleet.
@@ -52,7 +52,7 @@ fn directory(url: &str, seen: &[Seen]) -> AgentExtension {
     extension
 }
 
-impl Fleet {
+impl Formation {
     /// The fleet's card for whoever asks. Somebody who does not say who they are sees what nobody in particular may see.
     pub(crate) fn show_card(&self, visitor: &Visitor) -> Result<Response<Body>, Refused> {
         let says_who =
@@ -62,23 +62,23 @@ impl Fleet {
             Err(refused) if refused.error.code() == ErrorCode::Unauthenticated && !says_who => Vec::new(),
             Err(refused) => return Err(refused),
         };
-        Ok(visitor.show_card("", "", of_fleet(&self.about.load(), &self.url(""), &seen))?)
+        Ok(visitor.show_card("", "", of_fleet(&self.regime.about, &self.url(""), &seen))?)
     }
 
     /// The same as an answer to a call.
     pub(super) fn card_for(&self, caller: &Caller) -> AgentCard {
         let seen = self.seen_by(caller);
-        let mut card = of_fleet(&self.about.load(), &self.url(""), &seen);
+        let mut card = of_fleet(&self.regime.about, &self.url(""), &seen);
         if let Some(service) = self.service.get() {
             service.complete_card("", "", &mut card);
         }
-        self.governor.extend_card(&mut card, caller);
+        self.regime.extend_card(&mut card, caller);
         card
     }
 
     /// Whether an agent has a skill.
     pub(super) fn has_skill(&self, agent: &str, skill: &str) -> bool {
-        self.card(agent).is_some_and(|card| card.skills.iter().any(|known| known.id == skill))
+        self.regime.card(agent).is_some_and(|card| card.skills.iter().any(|known| known.id == skill))
     }
 
     /// The card of one skill of an agent, as though it were an agent of its own.
@@ -89,7 +89,7 @@ impl Fleet {
         skill: &str,
     ) -> Result<Response<Body>, Refused> {
         let gone = || Refused::from(chancery_protocol::Error::new(ErrorCode::TaskNotFound));
-        let mut card = AgentCard::clone(&*self.card(&member.name).ok_or_else(gone)?);
+        let mut card = AgentCard::clone(&*self.regime.card(&member.name).ok_or_else(gone)?);
         card.skills.retain(|known| known.id == skill);
         let Some(only) = card.skills.first() else { return Err(gone()) };
         card.name = format!("{}: {}", card.name, only.name);

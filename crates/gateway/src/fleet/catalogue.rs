@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::sight::Seen;
-use super::{Fleet, private_json};
+use super::{Formation, private_json};
 
 /// How many members a page has unless something is said, and at most.
 const PAGE: usize = 50;
@@ -35,12 +35,11 @@ struct Page {
     next_cursor: Option<String>,
 }
 
-impl Fleet {
+impl Formation {
     pub(super) fn show_catalogue(&self, visitor: &Visitor) -> Result<Response<Body>, Refused> {
         let caller = visitor.caller()?;
         let wanted = Wanted::parse(visitor.query())?;
-        let roster = self.roster.load();
-        let mut found = roster.exposed_after(&wanted.after).filter_map(|member| {
+        let mut found = self.regime.roster.exposed_after(&wanted.after).filter_map(|member| {
             let health = self.health(member);
             let seen = self.seen(&caller, member)?;
             wanted.matches(&seen, health.status()).then_some((seen, health))

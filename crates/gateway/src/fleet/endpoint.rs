@@ -2,7 +2,7 @@
 //! whoever has the task.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use chancery_control::policy::named_skill;
 use chancery_control::routing::{PeerSelector as _, PowerOfTwoChoices, Standing, Ticket, Wanted};
@@ -13,7 +13,7 @@ use chancery_protocol::{
 use chancery_store::{EdgeQuery, PageToken, Realms};
 use futures_util::StreamExt as _;
 
-use super::Fleet;
+use super::Formation;
 use super::sight::Seen;
 use crate::config::Trust;
 
@@ -24,9 +24,7 @@ const AT_A_TIME: usize = 32;
 
 /// The fleet as one agent.
 pub(super) struct Front {
-    fleet: Arc<Fleet>,
-    /// Counts the messages that several members could have got.
-    turn: AtomicU64,
+    fleet: Formation,
 }
 
 /// Who gets a message, and for which skill.
@@ -44,15 +42,15 @@ impl DynEndpoint for Front {
 }
 
 impl Front {
-    pub(super) fn new(fleet: Arc<Fleet>) -> Self {
-        Self { fleet, turn: AtomicU64::new(0) }
+    pub(super) fn new(fleet: Formation) -> Self {
+        Self { fleet }
     }
 
     async fn answer(&self, mut call: Call) -> Result<Reply, Error> {
         call.request.tenant_mut().clear();
         let Call { request, context } = &mut call;
         // A fleet of one is that one, down to what its gates refuse.
-        let only = self.fleet.roster.load().only_exposed().map(|member| member.name.clone());
+        let only = self.fleet.regime.roster.only_exposed().map(|member| member.name.clone());
         if let Some(only) = only {
             context.agent = only.clone();
             return self.endpoint(&only)?.call(call).await;
@@ -82,8 +80,7 @@ impl Front {
     }
 
     fn endpoint(&self, member: &str) -> Result<Arc<dyn DynEndpoint>, Error> {
-        let found = self.fleet.service.get().and_then(|service| service.endpoint(member));
-        found.ok_or_else(|| ErrorCode::Unavailable.into())
+        self.fleet.regime.endpoint(member).ok_or_else(|| ErrorCode::Unavailable.into())
     }
 
     /// Who gets a message: those of our own before those that nobody trusts, those that are well before others, and of
@@ -118,7 +115,7 @@ impl Front {
     /// calls, each in its turn.
     fn least_busy(&self, equals: &[&Arc<str>], skill: &str, caller: &Caller) -> (Arc<str>, Option<Ticket>) {
         let (loads, now) = (&self.fleet.loads, self.fleet.governor.plane().hands.now());
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) + 1;
+        let turn = self.fleet.turn.fetch_add(1, Ordering::Relaxed) + 1;
         let wanted = Wanted { skill: Some(skill), turn, ..Wanted::by(&caller.principal) };
         let mut candidates = loads.members(now);
         candidates
@@ -165,8 +162,8 @@ impl Front {
             ..EdgeQuery::of(Realms::One(context.principal.realm.clone()))
         };
         let page = self.fleet.store.edges(&query).await.map_err(Error::internal)?;
-        let roster = self.fleet.roster.load();
-        let is_known = |agent: &Arc<str>| roster.get(agent).is_some_and(|member| member.exposed);
+        let is_known =
+            |agent: &Arc<str>| self.fleet.regime.roster.get(agent).is_some_and(|member| member.exposed);
         let mine = page.edges.into_iter().filter(|edge| edge.caller == context.principal.id);
         mine.map(|edge| edge.agent)
             .find(is_known)

@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use chancery_control::routing::PoolSettings;
 use chancery_protocol::Timestamp;
 use chancery_sdk::Client;
 use parking_lot::RwLock;
 use serde::Serialize;
 
-use super::{Fleet, Member};
+use super::{Fleet, Member, peers};
 use crate::config::{AgentKind, HealthSection};
 
 /// How many are asked at a time.
@@ -62,8 +63,8 @@ impl Fleet {
 
     /// How each member is.
     pub(crate) fn healths(&self) -> Vec<(Arc<str>, Health)> {
-        let roster = self.roster.load();
-        roster.all().map(|member| (member.name.clone(), self.health(member))).collect()
+        let regime = self.governor.regime();
+        regime.roster.all().map(|member| (member.name.clone(), self.health(member))).collect()
     }
 
     /// Members were made anew; some of them cannot answer, and why.
@@ -72,7 +73,10 @@ impl Fleet {
         made: impl Iterator<Item = &'a str>,
         absent: HashMap<Arc<str>, String>,
     ) {
-        let (made, roster) = (made.collect::<HashSet<_>>(), self.roster.load());
+        let (made, regime) = (made.collect::<HashSet<_>>(), self.governor.regime());
+        let roster = &regime.roster;
+        let loads = self.loads.replace(peers(roster), PoolSettings::default());
+        loads.expect("no two members have the same name");
         self.findings.retain(|name| !made.contains(name) && roster.get(name).is_some());
         for (name, why) in absent {
             self.findings.note(&name, Err(why));

@@ -26,38 +26,36 @@ mod reload;
 mod roster;
 pub(crate) mod sight;
 
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
 use chancery_control::routing::{Peer, Pool, PoolSettings};
-use chancery_sdk::protocol::{AgentCard, ErrorCode};
+use chancery_sdk::protocol::ErrorCode;
 use chancery_sdk::{Body, Error, Offer, Refused, Service};
 use chancery_store::Store;
 use http::{HeaderValue, Response, header};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use crate::config::FleetSection;
-use crate::govern::Governor;
+use crate::govern::{Governor, Regime};
 use endpoint::Front;
 use health::Findings;
 
 pub(crate) use address::{Addresses, RESERVED};
 pub(crate) use build::{Agents, build};
 use discover::Discovered;
-pub(crate) use health::Health;
-pub(crate) use reload::{Load, Reloader};
+pub(crate) use health::{Asked, Health};
+pub(crate) use reload::{Beside, Load, Reloader};
 pub(crate) use roster::{Member, Roster};
 pub(crate) use sight::Seen;
 
 /// The name that the fleet itself is mounted under. No agent can be called that.
 pub(crate) const FLEET: &str = "fleet";
 
-/// Everything that is known about the fleet as a whole.
+/// What is known about the fleet as a whole, whatever it is configured to be.
 pub(crate) struct Fleet {
-    about: ArcSwap<FleetSection>,
-    roster: ArcSwap<Roster>,
     governor: Arc<Governor>,
     store: Arc<Store>,
     service: OnceLock<Service>,
@@ -66,25 +64,28 @@ pub(crate) struct Fleet {
     asking: Semaphore,
     /// How busy the members are with what came through the fleet.
     loads: Pool,
+    /// Counts the messages that several members could have got.
+    turn: AtomicU64,
+}
+
+/// The fleet as one configuration has it: what a request sees of it from beginning to end.
+#[derive(Clone)]
+pub(crate) struct Formation {
+    fleet: Arc<Fleet>,
+    regime: Arc<Regime>,
 }
 
 impl Fleet {
-    pub(crate) fn new(
-        about: FleetSection,
-        roster: Roster,
-        governor: Arc<Governor>,
-        store: Arc<Store>,
-    ) -> Arc<Self> {
-        let loads = Pool::try_new(FLEET, peers(&roster), PoolSettings::default());
+    pub(crate) fn new(governor: Arc<Governor>, store: Arc<Store>) -> Arc<Self> {
+        let loads = Pool::try_new(FLEET, peers(&governor.regime().roster), PoolSettings::default());
         Arc::new(Self {
-            about: ArcSwap::from_pointee(about),
-            roster: ArcSwap::from_pointee(roster),
             governor,
             store,
             service: OnceLock::new(),
             findings: Findings::default(),
             asking: Semaphore::new(health::AT_A_TIME),
             loads: loads.expect("no two members have the same name"),
+            turn: AtomicU64::new(0),
         })
     }
 
@@ -93,30 +94,35 @@ impl Fleet {
         let _ = self.service.set(service);
     }
 
-    /// The fleet as something that answers calls, at the root.
-    pub(crate) fn offer(self: &Arc<Self>) -> Offer {
-        // What is shown is made for each caller; this is for whoever may see nobody.
-        let card = card::of_fleet(&self.about.load(), "", &[]);
-        Offer::endpoint(FLEET, card, Arc::new(Front::new(self.clone()))).at("")
-    }
-
-    /// Who is in it now.
-    pub(crate) fn roster(&self) -> Arc<Roster> {
-        self.roster.load_full()
-    }
-
-    pub(crate) fn governor(&self) -> &Arc<Governor> {
-        &self.governor
-    }
-
-    /// The card of an agent as it is shown now.
-    fn card(&self, agent: &str) -> Option<Arc<AgentCard>> {
-        self.service.get()?.card(agent)
+    /// As a configuration has it.
+    pub(crate) fn under(self: &Arc<Self>, regime: Arc<Regime>) -> Formation {
+        Formation { fleet: self.clone(), regime }
     }
 
     /// The URL of a path here.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.service.get().map_or("", Service::url))
+    }
+}
+
+impl Formation {
+    /// The fleet as something that answers calls, at the root.
+    pub(crate) fn offer(&self) -> Offer {
+        // What is shown is made for each caller; this is for whoever may see nobody.
+        let card = card::of_fleet(&self.regime.about, "", &[]);
+        Offer::endpoint(FLEET, card, Arc::new(Front::new(self.clone()))).at("")
+    }
+
+    pub(crate) fn regime(&self) -> &Arc<Regime> {
+        &self.regime
+    }
+}
+
+impl Deref for Formation {
+    type Target = Fleet;
+
+    fn deref(&self) -> &Fleet {
+        &self.fleet
     }
 }
 

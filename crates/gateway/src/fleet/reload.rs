@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
-use chancery_control::routing::PoolSettings;
+use chancery_sdk::{Change, Routes};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 
 use super::build::{Agents, build};
-use super::{Discovered, Fleet, Roster, peers};
+use super::{Discovered, Fleet, Formation};
 use crate::config::{AgentKind, AgentSection, Config, Folders, Standing, directory};
 use crate::govern::{Governor, pools};
-use crate::identity;
 use crate::kinds::Surroundings;
 
 /// How often to look whether the file has changed.
@@ -25,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Reads and checks a configuration. What is wrong is told at once.
 pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send + Sync>;
 
+/// Who is asked first whose a request is, where a fleet is so configured.
+pub(crate) type Beside = Box<dyn Fn(&Formation) -> Vec<Arc<dyn Routes>> + Send + Sync>;
+
 /// Puts other configurations in force.
 pub(crate) struct Reloader {
     load: Load,
@@ -32,6 +34,7 @@ pub(crate) struct Reloader {
     fleet: Arc<Fleet>,
     /// What agents are built in, but for their pools.
     surroundings: Surroundings,
+    beside: Beside,
     discovered: Discovered,
     /// Held by whoever changes it.
     current: Mutex<Current>,
@@ -62,9 +65,11 @@ impl Reloader {
         governor: Arc<Governor>,
         fleet: Arc<Fleet>,
         surroundings: Surroundings,
+        beside: Beside,
     ) -> Arc<Self> {
         let current = Mutex::new(Current { configured: Config::clone(&config), whole: config });
-        Arc::new(Self { load, governor, fleet, surroundings, discovered: Discovered::default(), current })
+        let discovered = Discovered::default();
+        Arc::new(Self { load, governor, fleet, surroundings, beside, discovered, current })
     }
 
     /// Reads the configuration again and puts it in force. If anything is wrong with it, the one from before stays, whole.
@@ -99,20 +104,18 @@ impl Reloader {
         let (pools, outbound) = (pools(next)?, next.outbound);
         let surroundings = Surroundings { pools, outbound, ..self.surroundings.clone() };
         let Agents { offers, governed, asked, absent } = build(sections, surroundings).await?;
-        let resolver = identity::allow_list(&next.identity.allow);
-        self.governor.amend(current, next, resolver)?;
-        let before = self.governor.enlist(governed);
-        let removed: Vec<_> = changes.removed.iter().map(String::as_str).collect();
         let Some(service) = self.fleet.service.get() else { bail!("the gateway does not serve yet") };
-        if let Err(error) = service.replace(offers, &removed).await {
-            // The limits that were in force are known to be such as can be.
-            let resolver = identity::allow_list(&current.identity.allow);
-            let _ = self.governor.amend(next, current, resolver);
-            self.governor.enlist(before);
-            return Err(error).context("the agents cannot be changed");
-        }
-        self.governor.dismiss(&removed);
-        self.fleet.change(next.fleet.clone(), |roster| roster.amended(&next.agent, &asked));
+        // Everything is made ready beside what is in force, and requests find it by the one change of what is mounted.
+        let regime = self.governor.prepare(current, next, governed, &asked)?;
+        let formation = self.fleet.under(regime.clone());
+        let change = Change {
+            put: offers.into_iter().chain([formation.offer()]).collect(),
+            remove: changes.removed.clone(),
+            routes: Some((self.beside)(&formation)),
+            guard: Some(regime.clone()),
+        };
+        service.change(change).await.context("the agents cannot be changed")?;
+        self.governor.enact(regime);
         self.fleet.changed(touched.into_iter(), absent);
         Ok(changes)
     }
@@ -262,15 +265,4 @@ fn own_ports(config: &Config) -> BTreeSet<(&str, SocketAddr)> {
 fn differ<T: Serialize>(one: &T, other: &T) -> bool {
     let value = |section: &T| serde_json::to_value(section).unwrap_or_default();
     value(one) != value(other)
-}
-
-impl Fleet {
-    /// Puts other members in the place of those that are known.
-    fn change(&self, about: crate::config::FleetSection, amended: impl FnOnce(&Roster) -> Roster) {
-        let roster = amended(&self.roster.load());
-        let loads = self.loads.replace(peers(&roster), PoolSettings::default());
-        loads.expect("no two members have the same name");
-        self.about.store(Arc::new(about));
-        self.roster.store(Arc::new(roster));
-    }
 }

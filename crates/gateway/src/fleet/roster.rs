@@ -42,7 +42,7 @@ impl Roster {
     }
 
     /// The agents of another configuration, of which those that were not made anew are asked as before.
-    pub(super) fn amended(&self, agents: &[AgentSection], made: &HashMap<String, Arc<Asked>>) -> Self {
+    pub(crate) fn amended(&self, agents: &[AgentSection], made: &HashMap<String, Arc<Asked>>) -> Self {
         let mut asked = made.clone();
         for member in self.0.values() {
             if let Some(known) = &member.asked {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use chancery_control::identity::Access;
 use chancery_control::policy::{Facts, SKILL_NOT_ALLOWED, Subject};
-use chancery_control::{Mode, Plane};
+use chancery_control::{Mode, Terms};
 use chancery_protocol::{AgentCard, AgentSkill, Caller, Operation};
 
-use super::{Fleet, Member};
+use super::{Formation, Member};
 use crate::config::Trust;
 
 /// A member as a caller sees it.
@@ -20,22 +20,21 @@ pub(crate) struct Seen {
     pub(crate) believed: Vec<AgentSkill>,
 }
 
-impl Fleet {
+impl Formation {
     /// The members that a caller may send messages to.
     pub(super) fn seen_by(&self, caller: &Caller) -> Vec<Seen> {
-        let roster = self.roster.load();
-        roster.exposed().filter_map(|member| self.seen(caller, member)).collect()
+        self.regime.roster.exposed().filter_map(|member| self.seen(caller, member)).collect()
     }
 
     /// A member as a caller sees it, if it may be seen.
     pub(crate) fn seen(&self, caller: &Caller, member: &Member) -> Option<Seen> {
-        let plane = self.governor.plane();
-        if !may_send(plane, caller, &member.name) {
+        let terms = &self.regime.terms;
+        if !may_send(terms, caller, &member.name) {
             return None;
         }
-        let card = self.card(&member.name)?;
-        let skills = usable(plane, caller, &member.name, card.skills.clone());
-        let believed = usable(plane, caller, &member.name, believed(member, &card));
+        let card = self.regime.card(&member.name)?;
+        let skills = usable(terms, caller, &member.name, card.skills.clone());
+        let believed = usable(terms, caller, &member.name, believed(member, &card));
         Some(Seen { member: member.clone(), card, skills, believed })
     }
 }
@@ -55,18 +54,14 @@ fn believed(member: &Member, card: &AgentCard) -> Vec<AgentSkill> {
 
 /// Those of these skills of an agent that a caller may use.
 pub(crate) fn usable(
-    plane: &Plane,
+    terms: &Terms,
     caller: &Caller,
     agent: &str,
     mut skills: Vec<AgentSkill>,
 ) -> Vec<AgentSkill> {
     let all: Vec<Arc<str>> = skills.iter().map(|skill| skill.id.as_str().into()).collect();
-    skills.retain(|skill| may_use(plane, caller, agent, &all, &skill.id));
+    skills.retain(|skill| may_use(terms, caller, agent, &all, &skill.id));
     skills
-}
-
-fn observes(plane: &Plane, gate: &str) -> bool {
-    plane.settings.load().modes.get(gate) == Some(&Mode::Observe)
 }
 
 fn subject(caller: &Caller) -> Subject<'_> {
@@ -74,22 +69,22 @@ fn subject(caller: &Caller) -> Subject<'_> {
 }
 
 /// Whether a caller may send messages to an agent at all.
-fn may_send(plane: &Plane, caller: &Caller, agent: &str) -> bool {
-    if observes(plane, "identity") {
+fn may_send(terms: &Terms, caller: &Caller, agent: &str) -> bool {
+    if terms.mode("identity") == Mode::Observe {
         return true;
     }
     let access = Access::new(caller, agent, Operation::SendMessage);
-    (**plane.resolver.load()).as_ref().is_none_or(|resolver| resolver.resolve(&access).is_ok())
-        && plane.policy.load().authorize(subject(caller), agent, Operation::SendMessage).denied.is_none()
+    terms.resolver.as_ref().is_none_or(|resolver| resolver.resolve(&access).is_ok())
+        && terms.policy.authorize(subject(caller), agent, Operation::SendMessage).denied.is_none()
 }
 
 /// Whether a caller may use a skill of an agent.
-fn may_use(plane: &Plane, caller: &Caller, agent: &str, all: &[Arc<str>], skill: &str) -> bool {
+fn may_use(terms: &Terms, caller: &Caller, agent: &str, all: &[Arc<str>], skill: &str) -> bool {
     let facts = Facts {
         skills: all,
         named_skill: Some(skill),
         ..Facts::new(subject(caller), agent, Operation::SendMessage)
     };
-    let denied = plane.policy.load().decide(&facts).denied;
-    observes(plane, "policy") || denied.is_none_or(|denied| denied.reason != SKILL_NOT_ALLOWED)
+    let denied = terms.policy.decide(&facts).denied;
+    terms.mode("policy") == Mode::Observe || denied.is_none_or(|denied| denied.reason != SKILL_NOT_ALLOWED)
 }

@@ -1,20 +1,19 @@
 //! A card for one caller: what it may use of the agent, within which limits, and what is left of them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use chancery_control::ledger::Scope;
 use chancery_control::policy::{Facts, SlotKey, Subject};
 use chancery_control::rate::Rates;
-use chancery_control::{Governed, Plane};
+use chancery_control::{Governed, Plane, Terms};
 use chancery_protocol::{
     AgentCard, AgentExtension, BoxFuture, Call, Caller, DynEndpoint, Error, ErrorCode, JsonObject, Operation,
     Queued, Reply, Request, TaskView, Timestamp, USAGE_EXTENSION,
 };
-use chancery_sdk::Service;
+use chancery_sdk::Ward;
 use serde_json::{Map, Value, json};
 
-use super::Governor;
+use super::Regime;
 use crate::fleet::sight::usable;
 
 /// The extension by which a card says what its agent takes, and from whom how much.
@@ -28,13 +27,15 @@ pub(super) struct Extended {
     pub(super) agent: Arc<Governed>,
     pub(super) inner: Arc<dyn DynEndpoint>,
     pub(super) cards: Arc<Cards>,
+    /// As it is served, if it is.
+    pub(super) ward: Option<Ward>,
 }
 
 /// What such a card is made of.
 pub(crate) struct Cards {
     plane: Arc<Plane>,
-    rates: Arc<ArcSwap<Rates>>,
-    service: OnceLock<Service>,
+    terms: Arc<Terms>,
+    rates: Arc<Rates>,
 }
 
 impl DynEndpoint for Extended {
@@ -52,10 +53,10 @@ impl DynEndpoint for Extended {
                 Err(error) if NONE.contains(&error.code()) => None,
                 Err(error) => return Err(error),
             };
-            let shown = || self.cards.service.get().and_then(|service| service.card(&self.agent.name));
+            let shown = || self.ward.as_ref().map(Ward::card);
             let card = card.or_else(shown).ok_or_else(|| Error::new(ErrorCode::Unavailable))?;
             let mut card = AgentCard::clone(&card);
-            card.skills = usable(&self.cards.plane, &caller, &self.agent.name, card.skills);
+            card.skills = usable(&self.cards.terms, &caller, &self.agent.name, card.skills);
             self.cards.extend(&mut card, &caller, Some(&self.agent.name));
             Ok(Reply::Card(Arc::new(card)))
         })
@@ -71,12 +72,8 @@ impl DynEndpoint for Extended {
 }
 
 impl Cards {
-    pub(super) fn new(plane: Arc<Plane>, rates: Arc<ArcSwap<Rates>>) -> Arc<Self> {
-        Arc::new(Self { plane, rates, service: OnceLock::new() })
-    }
-
-    pub(super) fn serves(&self, service: Service) {
-        let _ = self.service.set(service);
+    pub(super) fn new(plane: Arc<Plane>, terms: Arc<Terms>, rates: Arc<Rates>) -> Arc<Self> {
+        Arc::new(Self { plane, terms, rates })
     }
 
     /// Writes into a card what its reader may do, and what of that is left.
@@ -97,8 +94,7 @@ impl Cards {
     fn limits(&self, caller: &Caller, agent: &Arc<str>) -> Map<String, Value> {
         let (realm, id) = (&caller.principal.realm, &caller.principal.id);
         let subject = Subject { realm, caller: id, groups: &caller.identity.groups };
-        let policy = self.plane.policy.load();
-        let enforced = policy.decide(&Facts::new(subject, agent, Operation::SendMessage)).enforced;
+        let enforced = self.terms.policy.decide(&Facts::new(subject, agent, Operation::SendMessage)).enforced;
         let key = SlotKey { realm: realm.clone(), caller: id.clone(), agent: agent.clone(), skill: None };
         let open = self.plane.slots.taken(&key);
         let mut limits = Map::from_iter([
@@ -120,7 +116,7 @@ impl Cards {
 
     fn rate(&self, caller: &Caller) -> Option<Value> {
         let now = self.plane.hands.now();
-        let left = self.rates.load().left(&caller.principal, now)?;
+        let left = self.rates.left(&caller.principal, now)?;
         let reset = u64::try_from(left.reset.as_millis()).unwrap_or(u64::MAX);
         Some(json!({"limit": left.limit, "remaining": left.remaining, "reset_ms": reset}))
     }
@@ -129,8 +125,9 @@ impl Cards {
     fn budget(&self, caller: &Caller) -> Value {
         let now = self.plane.hands.now();
         let (realm, id) = (caller.principal.realm.clone(), caller.principal.id.clone());
-        let account = self.plane.ledger.account(&Scope::Caller { realm, id }, now);
-        let standings = account.map(|account| account.standings(now)).unwrap_or_default();
+        let account = self.plane.ledger.account_by(&self.terms.edition, &Scope::Caller { realm, id }, now);
+        let standings =
+            account.map(|account| account.standings_by(&self.terms.edition, now)).unwrap_or_default();
         let windows = standings.into_iter().map(|standing| {
             let frees = standing.frees_at.map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
             json!({
@@ -147,7 +144,7 @@ impl Cards {
     }
 }
 
-impl Governor {
+impl Regime {
     /// Writes into the card of the fleet what its reader may do, and what of that is left.
     pub(crate) fn extend_card(&self, card: &mut AgentCard, caller: &Caller) {
         self.cards.extend(card, caller, None);

@@ -13,7 +13,7 @@ use chancery_control::rate::{RateLimit, Rates};
 use chancery_control::routing::{
     BreakerSettings, Fallback, PoolSettings, SelectorSettings, Selectors, UnknownSelector,
 };
-use chancery_control::{Mode, PlaneSettings};
+use chancery_control::{Mode, PlaneSettings, Proposal};
 use chancery_protocol::{Amount, OPERATIONS, Operation};
 
 use crate::config::{
@@ -21,6 +21,21 @@ use crate::config::{
     PriceSection, RateLimit as ConfigRate, RateSection, RecursionSection, RoutingSection, TaskCap, Trust,
     UnknownCost, Usd,
 };
+use crate::identity;
+use crate::limits::{AllLimits, LimitsGate};
+
+/// All that a configuration says, with what its agents take in one message.
+pub(super) fn proposal(config: &Config, input: &AllLimits) -> Proposal {
+    Proposal {
+        resolver: identity::allow_list(&config.identity.allow),
+        limits: limits(&config.budget),
+        prices: prices(config),
+        rules: rules(&config.recursion),
+        policy: policy(config),
+        settings: plane(config),
+        gates: vec![Box::new(LimitsGate(input.clone()))],
+    }
+}
 
 /// The fallback that is no selector: somebody here answers.
 pub(crate) const LOCAL: &str = "local";
@@ -35,6 +50,9 @@ pub(super) fn limits(budget: &BudgetSection) -> Limits {
         global: caps(&budget.global),
         realm: level(&budget.realm, &budget.realms),
         caller: level(&budget.caller, &budget.callers),
+        unattributed: Some(caps(&budget.unattributed))
+            .filter(|caps| !caps.is_none())
+            .unwrap_or_else(|| caps(&budget.caller)),
         agent: level(&budget.agent, &budget.agents),
         overflow: overflow(budget),
         ..Limits::default()
@@ -122,9 +140,6 @@ pub(super) fn plane(config: &Config) -> PlaneSettings {
         modes: modes.into_iter().map(|(gate, set)| (gate, mode(set))).collect::<HashMap<_, _>>(),
         root_cap: task_cap(config.budget.root),
         call_cap: task_cap(config.budget.task),
-        unattributed: Some(caps(&config.budget.unattributed))
-            .filter(|caps| !caps.is_none())
-            .unwrap_or_else(|| caps(&config.budget.caller)),
         stand_ins: stand_ins(config),
     }
 }

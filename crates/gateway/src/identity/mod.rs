@@ -39,7 +39,6 @@ const KEYS: &str = "keys.json";
 pub(crate) struct Identities {
     secret: ServerSecret,
     authenticator: Arc<Authenticator>,
-    resolver: Option<Arc<dyn IdentityResolver>>,
     anonymous: bool,
 }
 
@@ -76,18 +75,12 @@ impl Identities {
         }
         let path = file.path.clone();
         tokio::spawn(files::watch(file.path, move || Ok(ring.replace(&read_records(&path)?)?)));
-        let resolver = allow_list(&config.identity.allow);
-        Ok(Self { secret: file.secret, authenticator: Arc::new(authenticator), resolver, anonymous })
+        Ok(Self { secret: file.secret, authenticator: Arc::new(authenticator), anonymous })
     }
 
     /// What lineage tokens are sealed with.
     pub(crate) fn lineage_secret(&self) -> Vec<u8> {
         self.secret.to_text().as_bytes().to_vec()
-    }
-
-    /// Who may come in, if not everybody who is known.
-    pub(crate) fn resolver(&self) -> Option<Arc<dyn IdentityResolver>> {
-        self.resolver.clone()
     }
 
     /// Has the server ask who is calling, and its cards say how that is shown.

@@ -31,10 +31,12 @@ pub(super) struct Agreement {
 }
 
 /// Seals agreements, and knows its own again.
-pub(super) struct Seal(Hmac<Sha256>);
+#[derive(Clone)]
+pub(crate) struct Seal(Hmac<Sha256>);
 
 impl Seal {
-    pub(super) fn new(secret: &[u8]) -> anyhow::Result<Self> {
+    /// With a secret that outlives the process.
+    pub(crate) fn new(secret: &[u8]) -> anyhow::Result<Self> {
         let mut purpose = Hmac::<Sha256>::new_from_slice(secret)?;
         purpose.update(PURPOSE);
         Ok(Self(Hmac::new_from_slice(&purpose.finalize().into_bytes())?))

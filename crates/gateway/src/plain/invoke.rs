@@ -35,7 +35,7 @@ impl Plain {
             (None, Some(parts)) => parts,
             _ => return Err(Failure::invalid("SCHEMA", "`params` must have either `text` or `parts`")),
         };
-        let now = self.governor().plane().hands.now();
+        let now = self.regime().plane().hands.now();
         let agreed = agreement_id.map(|id| self.seal.open(&id, &caller.principal, now)).transpose()?;
         if let Some(agreed) = &agreed {
             agreed.check(agent.map(|member| &*member.name), skill.as_deref())?;

@@ -28,17 +28,17 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::fleet::{Fleet, Member, private_json};
-use crate::govern::Governor;
+use crate::fleet::{Formation, Member, private_json};
+use crate::govern::Regime;
 use crate::ready::Readiness;
-use agreement::Seal;
+pub(crate) use agreement::Seal;
 use body::{Answer, Health, InvokeRequest};
 use failure::Failure;
 use schema::Sent;
 
 /// The profile.
 pub(crate) struct Plain {
-    fleet: Arc<Fleet>,
+    fleet: Formation,
     readiness: Readiness,
     seal: Seal,
 }
@@ -65,13 +65,12 @@ struct Posted {
 // === impl Plain ===
 
 impl Plain {
-    /// Seals agreements with a secret that outlives the process.
-    pub(crate) fn new(fleet: Arc<Fleet>, readiness: Readiness, secret: &[u8]) -> anyhow::Result<Arc<Self>> {
-        Ok(Arc::new(Self { fleet, readiness, seal: Seal::new(secret)? }))
+    pub(crate) fn new(fleet: Formation, readiness: Readiness, seal: Seal) -> Arc<Self> {
+        Arc::new(Self { fleet, readiness, seal })
     }
 
-    fn governor(&self) -> &Arc<Governor> {
-        self.fleet.governor()
+    fn regime(&self) -> &Regime {
+        self.fleet.regime()
     }
 
     async fn answer(
@@ -153,7 +152,7 @@ impl Plain {
                     return Ok(visitor.nowhere());
                 }
                 let known = self.fleet.health(member);
-                let contained = self.governor().plane().containment.all();
+                let contained = self.regime().plane().containment.all();
                 let contained = contained.get(&*member.name).map(|why| format!("contained: {why}"));
                 let status = match known.status() {
                     _ if contained.is_some() => "unavailable",
@@ -193,7 +192,7 @@ impl Routes for PlainRoutes {
         }
         let member = match agent {
             // What nobody is called is found nowhere, by whoever knows the members.
-            Some(name) => Some(self.0.fleet.roster().get(name)?.clone()),
+            Some(name) => Some(self.0.regime().roster.get(name)?.clone()),
             None => None,
         };
         if let (What::Card, Some(member)) = (what, &member) {

@@ -59,7 +59,7 @@ impl Plain {
         // What the header says is asked for, too, and the lower one counts.
         let budget = [wanted.budget_usd.map(|Usd(micro)| micro), context.ceiling_micro_usd];
         wanted.budget_usd = budget.into_iter().flatten().min().map(Usd);
-        let limits = self.governor().input_limits().of(&member.name);
+        let limits = self.regime().input.at(&member.name);
         let mut talk = Talk {
             plain: self,
             caller,
@@ -80,7 +80,7 @@ impl Plain {
 
     /// Somebody to negotiate with: of those who have the skill, our own and those who are well come first.
     fn choose(&self, caller: &Caller, wanted: &NegotiateRequest) -> Result<Member, Reason> {
-        let roster = self.fleet.roster();
+        let roster = &self.regime().roster;
         if let Some(only) = roster.only_exposed() {
             return Ok(only.clone());
         }
@@ -112,7 +112,7 @@ impl Talk<'_> {
     }
 
     fn now(&self) -> Millis {
-        self.plain.governor().plane().hands.now()
+        self.plain.regime().plane().hands.now()
     }
 
     fn health(&mut self) {
@@ -181,7 +181,7 @@ impl Talk<'_> {
             let Caller { principal, identity } = self.caller;
             let subject =
                 Subject { realm: &principal.realm, caller: &principal.id, groups: &identity.groups };
-            let policy = self.plain.governor().plane().policy.load();
+            let policy = &self.plain.regime().terms.policy;
             let decided = policy.decide(&Facts::new(subject, self.agent(), Operation::SendMessage));
             decided.enforced.max_duration.map(|set| u64::try_from(set.to.as_millis()).unwrap_or(u64::MAX))
         };
@@ -195,9 +195,8 @@ impl Talk<'_> {
 
     /// What the gates would say. No more is promised than there is left.
     fn gates(&mut self, context: &CallContext) {
-        let plane = self.plain.governor().plane();
         let skill = self.skill();
-        let tariff = plane.prices.load().tariff(self.agent(), skill.as_ref());
+        let tariff = self.plain.regime().terms.prices.tariff(self.agent(), skill.as_ref());
         let known = tariff.estimate(None, false).ok().filter(|estimate| !estimate.expected.flagged);
         self.terms.expected_cost_usd = known.map(|estimate| Usd(estimate.expected.amount.micro_usd));
         let wanted = self.wanted.budget_usd.map(|Usd(micro)| micro);
@@ -219,7 +218,8 @@ impl Talk<'_> {
 
     /// What the budgets that a call would be paid from have left, in millionths of a US dollar.
     fn money_left(&self) -> u64 {
-        let (ledger, now) = (&self.plain.governor().plane().ledger, self.now());
+        let (regime, now) = (self.plain.regime(), self.now());
+        let edition = &regime.terms.edition;
         let (realm, id) = (self.caller.principal.realm.clone(), self.caller.principal.id.clone());
         let scopes = [
             Scope::Global,
@@ -227,8 +227,9 @@ impl Talk<'_> {
             Scope::Caller { realm, id },
             Scope::Agent(self.agent().clone()),
         ];
-        let accounts = scopes.iter().filter_map(|scope| ledger.account(scope, now));
-        let standings = accounts.flat_map(|account| account.standings(now));
+        let accounts =
+            scopes.iter().filter_map(|scope| regime.plane().ledger.account_by(edition, scope, now));
+        let standings = accounts.flat_map(|account| account.standings_by(edition, now));
         let money = standings.filter(|standing| standing.metric == Metric::MicroUsd);
         money.map(|standing| standing.remaining).min().unwrap_or(u64::MAX)
     }
@@ -252,7 +253,7 @@ impl Talk<'_> {
             true => Request::SendStreamingMessage(request),
             false => Request::SendMessage(request),
         };
-        let pipeline = self.plain.governor().pipeline(self.agent())?;
+        let pipeline = self.plain.regime().pipeline(self.agent())?;
         Some(pipeline.explain(Call { request, context }, self.now()))
     }
 

@@ -9,7 +9,7 @@ use chancery_control::lineage::{Keyring, Lineage, Open, Rules, Tokens};
 use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
 use chancery_control::{Executor, Governed, Hands, Millis, Pipeline, Plane, PlaneSettings, Stop};
 use chancery_protocol::{BoxFuture, Caller, Denied, DynEndpoint, Edge, Principal, TaskId, Timestamp};
-use chancery_sdk::{Client, Guard, Rate, Relay, Restored, Server, ServerBuilder, Service};
+use chancery_sdk::{Client, Guard, Rate, Relay, Restored, Server, ServerBuilder, Service, Ward};
 use chancery_store::{Scope, Store};
 
 use crate::actor::specs;
@@ -101,8 +101,8 @@ fn plane(world: Arc<World>) -> Plane {
 }
 
 impl Guard for Gates {
-    fn protect(&self, agent: &str, endpoint: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint> {
-        let (name, skills) = (agent.into(), vec!["act".into()]);
+    fn protect(&self, ward: &Ward) -> Arc<dyn DynEndpoint> {
+        let (name, skills, endpoint) = (ward.name.clone(), vec!["act".into()], ward.endpoint.clone());
         let governed = Governed { name, skills, pool: None, is_local: self.is_local };
         let executor = match self.is_local {
             true => Executor::Local(endpoint),

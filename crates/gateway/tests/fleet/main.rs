@@ -1,6 +1,7 @@
 //! `chancery serve` as a fleet: its addresses, who sees what, and how it changes while it runs.
 
 mod addresses;
+mod atomic;
 mod discover;
 mod extended;
 #[path = "../govern/gateway.rs"]

@@ -15,7 +15,7 @@ use tokio::time::timeout_at;
 use super::ServerBuilder;
 use super::body::{self, Body, Unread};
 use super::mount::Mount;
-use super::site::Site;
+use super::site::View;
 use super::socket::Listener;
 use crate::binding::grpc::{self, Method, Wanted, health, reflection};
 use crate::binding::head;
@@ -190,9 +190,9 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
     is_bare.then(|| Some((uri.host()?.to_owned(), port)))?
 }
 
-// === impl Site ===
+// === impl View ===
 
-impl Site {
+impl View {
     pub(super) async fn grpc<B>(&self, head: &Parts, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -250,7 +250,7 @@ impl Site {
         let mount = self.grpc_mount(head, &mut request, &context)?;
         context.agent = mount.name.clone();
         let extensions = context.extensions.clone();
-        let reply = self.call(&mount, dialect, request, context, None).await;
+        let reply = self.call(mount, dialect, request, context, None).await;
         let answered = match reply {
             // Where there is no other, servers of that time tell the card that everybody may read.
             Err(error) if is_without_card(dialect, &error) => mount.old_card(),
@@ -283,8 +283,8 @@ impl Site {
         head: &Parts,
         request: &mut Request,
         context: &CallContext,
-    ) -> Result<Arc<Mount>, Error> {
-        let (tenant, table) = (request.tenant_mut(), self.table.load());
+    ) -> Result<&Mount, Error> {
+        let (tenant, table) = (request.tenant_mut(), &self.table);
         let by_port = || head.extensions.get().and_then(|MeantFor(name)| table.named(name));
         let by_host = || self.named_by_authority(head).and_then(|name| table.named(name));
         let named = match tenant.is_empty() {
@@ -294,7 +294,7 @@ impl Site {
         let named = named.filter(|mount| !mount.internal || self.is_inside(context));
         let only = || table.only().filter(|mount| !mount.internal || self.is_inside(context));
         let found = named.or_else(|| table.at_root()).or_else(only);
-        found.cloned().ok_or_else(|| match tenant.is_empty() {
+        found.map(|mount| &**mount).ok_or_else(|| match tenant.is_empty() {
             true => {
                 Error::invalid_field("tenant", "is required: it names the agent, of which there are several")
             }

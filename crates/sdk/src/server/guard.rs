@@ -8,20 +8,22 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chancery_protocol::{
-    Admitted, Call, Caller, Denied, DynEndpoint, Error, Hold, Operation, Principal, SendMessageRequest,
-    TaskId,
+    Admitted, AgentCard, Call, Caller, Denied, DynEndpoint, Error, Hold, Operation, Principal,
+    SendMessageRequest, TaskId,
 };
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response};
 
 use super::body::Body;
+use super::shown::Shown;
 
 /// Stands in front of every agent of a server. Written by whoever governs a fleet; a server without one lets every
 /// authenticated call through.
 pub trait Guard: Send + Sync + 'static {
-    /// Something that answers in the place of an agent, and has what it lets through answered by the agent itself.
-    fn protect(&self, agent: &str, endpoint: Arc<dyn DynEndpoint>) -> Arc<dyn DynEndpoint>;
+    /// Something that answers in the place of an agent, and has what it lets through answered by the agent itself. Asked for
+    /// all agents before requests come to it.
+    fn protect(&self, ward: &Ward) -> Arc<dyn DynEndpoint>;
 
     /// Whether somebody belongs to those for whom internal agents are there, given the proof of descent that came with the
     /// request, if one did. Nobody does unless the guard knows better.
@@ -59,6 +61,18 @@ pub trait Guard: Send + Sync + 'static {
     }
 }
 
+/// An agent that a guard is to stand in front of.
+#[derive(Clone)]
+pub struct Ward {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whoever answers.
+    pub endpoint: Arc<dyn DynEndpoint>,
+    /// Whether another has its name now, and it is asked only about tasks that it has begun.
+    pub is_retired: bool,
+    pub(super) shown: Arc<Shown>,
+}
+
 /// What a call of an earlier process holds for a task.
 #[derive(Debug)]
 pub struct Restored {
@@ -91,6 +105,19 @@ struct Seen {
     rate: OnceLock<Rate>,
     /// Why it is refused, unless it turns out to be one to cancel a task.
     refused: OnceLock<Denied>,
+}
+
+impl Ward {
+    /// Its card, as it is shown now.
+    pub fn card(&self) -> Arc<AgentCard> {
+        self.shown.now().card.clone()
+    }
+}
+
+impl std::fmt::Debug for Ward {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ward").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// A request to cancel a task is not longer than this, where only its body says that it is one.

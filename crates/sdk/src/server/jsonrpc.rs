@@ -10,7 +10,7 @@ use http::request::Parts;
 
 use super::body::{self, Body};
 use super::mount::Mount;
-use super::site::Site;
+use super::site::View;
 use crate::binding::jsonrpc;
 use crate::dialect::{Dialect, v0_1};
 
@@ -22,9 +22,9 @@ struct Asked {
     context: Box<CallContext>,
 }
 
-// === impl Site ===
+// === impl View ===
 
-impl Site {
+impl View {
     pub(super) async fn jsonrpc<B>(
         &self,
         mount: &Mount,

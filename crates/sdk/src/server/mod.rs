@@ -55,19 +55,19 @@ use proxies::Proxies;
 use site::{Authenticate, Site};
 use slots::StreamSlots;
 use socket::Listener;
-use table::Table;
+use table::{Reception, Table};
 
 pub use body::Body;
 pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS};
 pub use cors::Cors;
 pub(crate) use guard::Visit;
-pub use guard::{Guard, Rate, Restored};
+pub use guard::{Guard, Rate, Restored, Ward};
 pub use limits::ServerLimits;
 pub use listener::Server;
 pub use offer::Offer;
 pub use proxies::ForwardedBy;
 pub use routes::{Refused, Routes, Visitor, Way};
-pub use service::Service;
+pub use service::{Change, Service};
 pub(crate) use slots::StreamSlot;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
@@ -433,7 +433,8 @@ impl ServerBuilder {
         let mounter = Mounter {
             url: url.clone(),
             store: store.clone(),
-            guard: self.guard,
+            is_guarded: self.guard.is_some(),
+            guard_extends: self.guard.as_ref().is_some_and(|guard| guard.extends_cards()),
             versions: self.versions,
             jsonrpc_path: self.jsonrpc_path,
             security: self.security,
@@ -447,12 +448,14 @@ impl ServerBuilder {
             deliverer: OnceLock::new(),
         };
         let alone = self.agents.len() == 1;
-        let mounts: Vec<_> = self.agents.iter().map(|offer| mounter.mount(offer, alone, None)).collect();
+        let reception = Reception { guard: self.guard, routes: self.routes.into() };
+        let guard = reception.guard.as_ref();
+        let mounts: Vec<_> =
+            self.agents.iter().map(|offer| mounter.mount(offer, alone, None, guard)).collect();
         let site = Site {
-            table: ArcSwap::from_pointee(Table::new(mounts, HashMap::new())),
+            table: ArcSwap::from_pointee(Table::new(reception, mounts, HashMap::new())),
             mounter,
             changing: tokio::sync::Mutex::new(()),
-            routes: self.routes,
             authenticate: self.authenticate,
             proxies: self.proxies,
             cors: self.cors,

@@ -10,7 +10,7 @@ use http::{Method, Response};
 
 use super::body::Body;
 use super::card::is_card;
-use super::guard::Restored;
+use super::guard::{Guard, Restored, Ward};
 use super::shown::Shown;
 use crate::binding::head;
 use crate::dialect::Dialect;
@@ -18,16 +18,20 @@ use crate::relay::RelayEndpoint;
 use crate::runtime::Runtime;
 use crate::tasks::Door;
 
-/// An agent at a path.
+/// An agent at a path, behind what stands in front of it.
 pub(crate) struct Mount {
+    agent: Arc<Placed>,
+    guarded: Option<Arc<dyn DynEndpoint>>,
+}
+
+/// An agent at a path. It stays, whatever is put in front of it.
+pub(crate) struct Placed {
     pub(crate) path: String,
     pub(crate) name: Arc<str>,
     /// Whether it is for insiders alone.
     pub(crate) internal: bool,
     pub(crate) tenant_is_realm: bool,
     pub(crate) served: Served,
-    /// What stands in front of it.
-    pub(crate) guarded: Option<Arc<dyn DynEndpoint>>,
     pub(crate) shown: Arc<Shown>,
     /// Where JSON-RPC is posted to, below the path; without a trailing slash.
     pub(crate) jsonrpc_paths: Vec<String>,
@@ -44,6 +48,24 @@ pub(crate) enum Served {
 // === impl Mount ===
 
 impl Mount {
+    /// Puts a guard in front of an agent, if there is one.
+    pub(super) fn new(agent: Placed, guard: Option<&Arc<dyn Guard>>) -> Self {
+        let agent = Arc::new(agent);
+        let guarded = guard.map(|guard| guard.protect(&agent.ward(false)));
+        Self { agent, guarded }
+    }
+
+    /// The same agent with another guard in front of it.
+    pub(super) fn under(&self, guard: &dyn Guard, is_retired: bool) -> Self {
+        let guarded = Some(guard.protect(&self.agent.ward(is_retired)));
+        Self { agent: self.agent.clone(), guarded }
+    }
+
+    /// Whether the agent is mounted nowhere else, such as in a table that a request found earlier.
+    pub(super) fn is_last(&self) -> bool {
+        Arc::strong_count(&self.agent) == 1
+    }
+
     /// Says which of the extensions that were asked for are known here.
     pub(super) fn echo_extensions(&self, response: &mut Response<Body>, dialect: Dialect, asked: &[String]) {
         if !asked.is_empty() {
@@ -101,6 +123,32 @@ impl Mount {
     /// Whoever answers, behind what stands in front.
     pub(super) fn endpoint(&self) -> Arc<dyn DynEndpoint> {
         self.guarded.clone().unwrap_or_else(|| self.served.endpoint())
+    }
+}
+
+impl std::ops::Deref for Mount {
+    type Target = Placed;
+
+    fn deref(&self) -> &Placed {
+        &self.agent
+    }
+}
+
+// === impl Placed ===
+
+impl Placed {
+    fn ward(&self, is_retired: bool) -> Ward {
+        let (name, shown) = (self.name.clone(), self.shown.clone());
+        Ward { name, endpoint: self.served.endpoint(), is_retired, shown }
+    }
+
+    /// Has the guard let calls through that nobody waits for. It knows the agent, which is therefore not to keep it.
+    pub(super) fn readmitted_by(&self, guard: &Arc<dyn Guard>) {
+        let (guard, name) = (Arc::downgrade(guard), self.name.clone());
+        self.served.guarded_by(Door(Arc::new(move |call| match guard.upgrade() {
+            Some(guard) => guard.readmit(&name, call),
+            None => Some(Box::pin(std::future::ready(Err(ErrorCode::Unavailable.into())))),
+        })));
     }
 }
 

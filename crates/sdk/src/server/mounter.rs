@@ -8,7 +8,7 @@ use chancery_store::Store;
 
 use super::card::{CardSigner, GrpcInterface, Place};
 use super::guard::Guard;
-use super::mount::{Mount, Served};
+use super::mount::{Mount, Placed, Served};
 use super::offer::{Offer, Offered};
 use super::shown::Shown;
 use super::versions::Versions;
@@ -17,14 +17,15 @@ use crate::push::{Deliverer, PushLimits};
 use crate::relay::Relay;
 use crate::runtime::Runtime;
 use crate::spec::AgentSpec;
-use crate::tasks::Door;
 use crate::tasks::Notifier;
 
 /// What every mount of a site has in common.
 pub(crate) struct Mounter {
     pub(super) url: String,
     pub(super) store: Arc<Store>,
-    pub(super) guard: Option<Arc<dyn Guard>>,
+    /// Whether anything stands in front of the agents, and answers who asks for a card of their own.
+    pub(super) is_guarded: bool,
+    pub(super) guard_extends: bool,
     pub(crate) versions: Versions,
     pub(super) jsonrpc_path: String,
     pub(super) security: BTreeMap<String, SecurityScheme>,
@@ -46,7 +47,13 @@ pub(crate) struct Mounter {
 impl Mounter {
     /// Mounts something. An agent that takes the place of an `earlier` one goes on with its tasks: those who work on them
     /// or watch them are known to it. One that is `alone` can be found without its name.
-    pub(super) fn mount(&self, offer: &Offer, alone: bool, earlier: Option<&Served>) -> Arc<Mount> {
+    pub(super) fn mount(
+        &self,
+        offer: &Offer,
+        alone: bool,
+        earlier: Option<&Served>,
+        guard: Option<&Arc<dyn Guard>>,
+    ) -> Arc<Mount> {
         let Offer { path, what, internal } = offer;
         let tenant = if path.is_empty() || alone { "" } else { what.name() };
         let mut place = self.place(path, tenant);
@@ -65,22 +72,20 @@ impl Mounter {
             }
             Offered::Endpoint { endpoint, .. } => Served::Endpoint(endpoint.clone()),
         };
-        let guarded = self.guard.as_ref().map(|guard| {
-            let (again, name) = (guard.clone(), what.name().clone());
-            served.guarded_by(Door(Arc::new(move |call| again.readmit(&name, call))));
-            guard.protect(what.name(), served.endpoint())
-        });
         let bare = self.jsonrpc_path.trim_end_matches('/');
-        Arc::new(Mount {
+        let placed = Placed {
             path: path.clone(),
             name: what.name().clone(),
             internal: *internal,
             tenant_is_realm: self.tenant_is_realm,
             shown,
             served,
-            guarded,
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
-        })
+        };
+        if let Some(guard) = guard {
+            placed.readmitted_by(guard);
+        }
+        Arc::new(Mount::new(placed, guard))
     }
 
     /// A path here, as cards name it.
@@ -93,8 +98,8 @@ impl Mounter {
             grpc: self.grpc.as_ref().map(grpc),
             own_grpc: None,
             security: self.security.clone(),
-            reads_descent: self.guard.is_some(),
-            extends: self.guard.as_ref().is_some_and(|guard| guard.extends_cards()),
+            reads_descent: self.is_guarded,
+            extends: self.guard_extends,
         }
     }
 

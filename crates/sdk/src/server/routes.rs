@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::body::{self, Body, Unread};
 use super::card::Cards;
-use super::site::Site;
+use super::site::View;
 use crate::binding::{head, rest};
 use crate::dialect::Dialect;
 
@@ -82,7 +82,7 @@ type Answer = Box<dyn FnOnce(Visitor) -> BoxFuture<'static, Result<Response<Body
 
 /// A request that an answer of one's own is made to.
 pub struct Visitor {
-    site: Arc<Site>,
+    site: View,
     head: Parts,
     body: Mutex<Option<UnsyncBoxBody<Bytes, ()>>>,
 }
@@ -121,7 +121,7 @@ impl std::fmt::Debug for Way {
 // === impl Visitor ===
 
 impl Visitor {
-    pub(super) fn new<B>(site: Arc<Site>, head: Parts, body: B) -> Self
+    pub(super) fn new<B>(site: View, head: Parts, body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
@@ -152,8 +152,7 @@ impl Visitor {
 
     /// Whether there is an agent of this name for whoever asks: one that is internal is not there for everybody.
     pub fn sees(&self, agent: &str) -> bool {
-        let mount = self.site.table.load().named(agent).cloned();
-        mount.is_some_and(|mount| !mount.internal || self.site.is_insider(&self.head))
+        self.site.table.named(agent).is_some_and(|mount| !mount.internal || self.site.is_insider(&self.head))
     }
 
     /// What is known from the head of the request about a call that this caller makes to an agent.
@@ -165,10 +164,10 @@ impl Visitor {
     /// Has the agent that the context names answer a call, through everything that stands in front of it, as though the
     /// request had come to the path of that agent.
     pub async fn call(&self, request: Request, context: Box<CallContext>) -> Result<Reply, Error> {
-        let mount = self.site.table.load().named(&context.agent).cloned();
+        let mount = self.site.table.named(&context.agent);
         let mount = mount.filter(|mount| !mount.internal || self.site.is_inside(&context));
         let mount = mount.ok_or_else(|| Error::new(ErrorCode::MethodNotFound))?;
-        let (reply, slot) = self.site.call(&mount, Dialect::V1_0, request, context, None).await?;
+        let (reply, slot) = self.site.call(mount, Dialect::V1_0, request, context, None).await?;
         Ok(match reply {
             // The place of a stream is taken for as long as the stream is there.
             Reply::Stream(events) => Reply::Stream(Box::pin(events.inspect(move |_| {

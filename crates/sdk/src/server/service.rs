@@ -14,13 +14,15 @@ use tower_layer::Layer as _;
 use super::body::Body;
 use super::cors::Cors;
 use super::grpc::MeantFor;
+use super::guard::Guard;
 use super::limits::ServerLimits;
 use super::mount::{Mount, Served};
 use super::offer::Offer;
 use super::problems::clashes;
 use super::proxies::Peer;
+use super::routes::Routes;
 use super::site::Site;
-use super::table::Table;
+use super::table::{Reception, Table};
 use super::{BuildError, ServeError};
 use crate::push::Deliverer;
 use crate::runtime::Runtime;
@@ -38,6 +40,19 @@ pub struct Service {
     agent: Option<Arc<str>>,
 }
 
+/// What is to be different on a site, all at once or not at all: see [`Service::change`].
+#[derive(Default)]
+pub struct Change {
+    /// Each takes the place of whatever has its name.
+    pub put: Vec<Offer>,
+    /// Agents that are taken away, by name.
+    pub remove: Vec<String>,
+    /// What stands in front of every agent from then on; what did before, if none. A site has one from the beginning or never.
+    pub guard: Option<Arc<dyn Guard>>,
+    /// Who is asked first whose a request is; who was before, if none.
+    pub routes: Option<Vec<Arc<dyn Routes>>>,
+}
+
 // === impl Service ===
 
 impl Service {
@@ -51,32 +66,49 @@ impl Service {
     }
 
     /// Puts something at a path while the site is served. What was there under the same name before it goes on with what it
-    /// has begun, and its tasks are this one's from now on. See [`replace`](Self::replace).
+    /// has begun, and its tasks are this one's from now on. See [`change`](Self::change).
     pub async fn put(&self, offer: impl Into<Offer>) -> Result<(), ServeError> {
-        self.replace(vec![offer.into()], &[]).await
+        self.change(Change { put: vec![offer.into()], ..Change::default() }).await
     }
 
     /// Takes an agent away, and says whether there was one. What it has begun goes on, and those who watch it see it end.
     pub async fn remove(&self, agent: &str) -> bool {
         let is_there = self.site.table.load().named(agent).is_some();
-        is_there && self.replace(Vec::new(), &[agent]).await.is_ok()
+        let change = Change { remove: vec![agent.to_owned()], ..Change::default() };
+        is_there && self.change(change).await.is_ok()
     }
 
-    /// Changes what is mounted, all at once or not at all: each offer takes the place of whatever has its name, and the
-    /// agents that are named are taken away. No call fails because of it: one that has found its agent is answered by that
+    /// Changes what is mounted, and what stands in front of it, all at once or not at all: a request finds everything as it
+    /// was, or everything as it is to be. No call fails because of it: one that has found its agent is answered by that
     /// agent, and turns that run are finished by the agent that began them. An agent that is new here picks up what
     /// an earlier process left, as [`recover`](Self::recover) says, before it is called.
-    pub async fn replace(&self, put: Vec<Offer>, remove: &[&str]) -> Result<(), ServeError> {
+    pub async fn change(&self, change: Change) -> Result<(), ServeError> {
         let site = &self.site;
         let _changing = site.changing.lock().await;
         let before = site.table.load_full();
-        let mut mounts = self.staying(&before, &put, remove)?;
+        let Change { put, remove, guard, routes } = change;
+        let reception = Reception {
+            guard: guard.clone().or_else(|| before.reception.guard.clone()),
+            routes: routes.map_or_else(|| before.reception.routes.clone(), Into::into),
+        };
+        let mut mounts = self.staying(&before, &put, &remove)?;
         for offer in &put {
-            mounts.push(self.succeed(&before, offer).await?);
+            mounts.push(self.succeed(&before, offer, reception.guard.as_ref()).await?);
         }
-        let retired = retire(&before, &mounts);
+        let mut retired = retire(&before, &mounts);
+        if let Some(guard) = &guard {
+            let touched: HashSet<_> = put.iter().map(Offer::name).collect();
+            let staying = mounts.iter_mut().filter(|mount| !touched.contains(&*mount.name));
+            staying.for_each(|mount| *mount = Arc::new(mount.under(&**guard, false)));
+            retired.values_mut().for_each(|mount| *mount = Arc::new(mount.under(&**guard, true)));
+        }
         let leaving: Vec<_> = retired.values().filter(|mount| !is_retired(&before, mount)).cloned().collect();
-        site.table.store(Arc::new(Table::new(mounts, retired)));
+        let table = Arc::new(Table::new(reception, mounts, retired));
+        site.table.store(table.clone());
+        if let Some(guard) = &guard {
+            let all = table.mounts().chain(table.all_retired().values());
+            all.for_each(|mount| mount.readmitted_by(guard));
+        }
         for mount in leaving {
             tokio::spawn(forget(Arc::downgrade(site), mount));
         }
@@ -84,8 +116,14 @@ impl Service {
     }
 
     /// What is not touched by a change, if the change can be made.
-    fn staying(&self, before: &Table, put: &[Offer], remove: &[&str]) -> Result<Vec<Arc<Mount>>, BuildError> {
-        let touched: HashSet<_> = put.iter().map(Offer::name).chain(remove.iter().copied()).collect();
+    fn staying(
+        &self,
+        before: &Table,
+        put: &[Offer],
+        remove: &[String],
+    ) -> Result<Vec<Arc<Mount>>, BuildError> {
+        let touched: HashSet<_> =
+            put.iter().map(Offer::name).chain(remove.iter().map(String::as_str)).collect();
         let mounts: Vec<_> =
             before.mounts().filter(|mount| !touched.contains(&*mount.name)).cloned().collect();
         let extends = self.site.mounter.extends;
@@ -96,14 +134,19 @@ impl Service {
     }
 
     /// Mounts an offer in the place of what had its name.
-    async fn succeed(&self, before: &Table, offer: &Offer) -> Result<Arc<Mount>, ServeError> {
+    async fn succeed(
+        &self,
+        before: &Table,
+        offer: &Offer,
+        guard: Option<&Arc<dyn Guard>>,
+    ) -> Result<Arc<Mount>, ServeError> {
         let name = offer.name();
         let known = [before.named(name), before.retired(name)].into_iter().flatten();
         let earlier: Vec<_> = known.filter(|mount| offer.what.is_like(&mount.served)).collect();
         let mounter = &self.site.mounter;
-        let mount = mounter.mount(offer, false, earlier.first().map(|mount| &mount.served));
+        let mount = mounter.mount(offer, false, earlier.first().map(|mount| &mount.served), guard);
         if before.named(name).is_none() && before.retired(name).is_none() {
-            self.recover_one(&mount).await.map_err(ServeError::Recover)?;
+            self.recover_one(&mount, guard).await.map_err(ServeError::Recover)?;
         }
         Ok(mount)
     }
@@ -181,14 +224,15 @@ impl Service {
     /// were ended. A [`Server`](super::Server) has done this by the time it listens.
     pub async fn recover(&self) -> Result<usize, Error> {
         let mut ended = 0;
-        for mount in self.site.table.load_full().mounts() {
-            ended += self.recover_one(mount).await?;
+        let table = self.site.table.load_full();
+        for mount in table.mounts() {
+            ended += self.recover_one(mount, table.reception.guard.as_ref()).await?;
         }
         Ok(ended)
     }
 
-    async fn recover_one(&self, mount: &Mount) -> Result<usize, Error> {
-        let restored = self.site.mounter.guard.as_ref().map(|guard| guard.restored(&mount.name));
+    async fn recover_one(&self, mount: &Mount, guard: Option<&Arc<dyn Guard>>) -> Result<usize, Error> {
+        let restored = guard.map(|guard| guard.restored(&mount.name));
         mount.served.recover(&mount.name, restored.unwrap_or_default()).await
     }
 
@@ -254,13 +298,13 @@ impl Inner {
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
-        let (site, peer) = (self.site.clone(), self.peer);
+        let (site, peer) = (self.site.view(), self.peer);
         let (mut head, body) = request.into_parts();
         if let Some(agent) = &self.agent {
             head.extensions.insert(MeantFor(agent.clone()));
         }
         Box::pin(async move {
-            Ok(match &site.mounter.guard {
+            Ok(match site.guard() {
                 None => site.respond(&head, body).await,
                 Some(guard) => {
                     let source = site.proxies.source(peer, &head.headers);
@@ -320,10 +364,11 @@ async fn forget(site: Weak<Site>, mount: Arc<Mount>) {
             return;
         }
         // Known to the table and to us, and to nobody else.
-        if mount.served.is_idle() && Arc::strong_count(&mount) <= 2 {
+        if mount.served.is_idle() && mount.is_last() && Arc::strong_count(&mount) <= 2 {
             let mut retired = before.all_retired().clone();
             retired.remove(&mount.name);
-            site.table.store(Arc::new(Table::new(before.mounts().cloned(), retired)));
+            let reception = before.reception.clone();
+            site.table.store(Arc::new(Table::new(reception, before.mounts().cloned(), retired)));
             return;
         }
     }

@@ -23,7 +23,7 @@ use super::limits::ServerLimits;
 use super::mount::Mount;
 use super::mounter::Mounter;
 use super::proxies::Proxies;
-use super::routes::{Refused, Routes, Visitor, Way, speak_newest};
+use super::routes::{Refused, Visitor, Way, speak_newest};
 use super::slots::{StreamSlot, StreamSlots};
 use super::table::Table;
 use crate::binding::{grpc, head, jsonrpc, rest};
@@ -40,8 +40,6 @@ pub(crate) struct Site {
     pub(super) mounter: Mounter,
     /// Held by whoever changes the table.
     pub(super) changing: tokio::sync::Mutex<()>,
-    /// Who is asked first whose a request is.
-    pub(super) routes: Vec<Arc<dyn Routes>>,
     pub(super) authenticate: Option<Authenticate>,
     /// Whom to believe where a request comes from.
     pub(super) proxies: Proxies,
@@ -58,15 +56,43 @@ pub(crate) struct Site {
     pub(crate) reflects: bool,
 }
 
+/// A site as one request sees it: with what was mounted when the request came, whatever is put there meanwhile.
+#[derive(Clone)]
+pub(crate) struct View {
+    site: Arc<Site>,
+    pub(super) table: Arc<Table>,
+}
+
 /// A call that is about to be answered: by whom, if it is not the one that was found; a place, if it is a stream.
 type Begun = (Option<Arc<Mount>>, Call, StreamSlot);
 
 // === impl Site ===
 
 impl Site {
+    /// The site as it is now.
+    pub(super) fn view(self: &Arc<Self>) -> View {
+        View { site: self.clone(), table: self.table.load_full() }
+    }
+}
+
+// === impl View ===
+
+impl std::ops::Deref for View {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+impl View {
+    pub(super) fn guard(&self) -> Option<&Arc<dyn Guard>> {
+        self.table.reception.guard.as_ref()
+    }
+
     /// Counts the request before anything is made of it, and says in the answer what is left.
     pub(super) async fn respond_guarded<B>(
-        self: &Arc<Self>,
+        &self,
         guard: &dyn Guard,
         source: Option<IpAddr>,
         head: &mut Parts,
@@ -89,10 +115,12 @@ impl Site {
         if grpc::is_grpc(head) {
             return grpc::fail(Version::V1_0, error);
         }
-        if let Some(response) = self.routes.iter().find_map(|routes| routes.refuse(head, error)) {
+        if let Some(response) =
+            self.table.reception.routes.iter().find_map(|routes| routes.refuse(head, error))
+        {
             return response;
         }
-        match self.find(head.uri.path()) {
+        match self.table.find(head.uri.path()) {
             Some((mount, path))
                 if head.method == Method::POST && !mount.internal && mount.takes_jsonrpc(path) =>
             {
@@ -103,7 +131,7 @@ impl Site {
     }
 
     /// The head stays where it is: a future that owns it is twice as large, and every request pays for that.
-    pub(super) async fn respond<B>(self: &Arc<Self>, head: &Parts, body: B) -> Response<Body>
+    pub(super) async fn respond<B>(&self, head: &Parts, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
@@ -118,7 +146,7 @@ impl Site {
         if grpc::is_grpc(head) {
             return Box::pin(self.grpc(head, body)).await;
         }
-        if let Some(way) = self.routes.iter().find_map(|routes| routes.find(head)) {
+        if let Some(way) = self.table.reception.routes.iter().find_map(|routes| routes.find(head)) {
             return Box::pin(self.follow(way, head.clone(), body)).await;
         }
         let reads = head.method == Method::GET || head.method == Method::HEAD;
@@ -127,14 +155,14 @@ impl Site {
         {
             return respond_keys(&**signer, &head.method);
         }
-        match self.find(head.uri.path()) {
-            Some((mount, path)) => self.visit(&mount, head, path, None, body).await,
+        match self.table.find(head.uri.path()) {
+            Some((mount, path)) => self.visit(mount, head, path, None, body).await,
             None => rest::no_route(rest::wants_a2a_json(head), NoRoute::Path),
         }
     }
 
     /// Answers a request that somebody has a way of their own for.
-    async fn follow<B>(self: &Arc<Self>, way: Way, head: Parts, body: B) -> Response<Body>
+    async fn follow<B>(&self, way: Way, head: Parts, body: B) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
@@ -150,9 +178,8 @@ impl Site {
                 if plain {
                     speak_newest(&mut head);
                 }
-                let mount = self.table.load().named(&name).cloned();
-                match mount {
-                    Some(mount) => self.visit(&mount, &head, &below, skill, body).await,
+                match self.table.named(&name) {
+                    Some(mount) => self.visit(mount, &head, &below, skill, body).await,
                     None => rest::no_route(a2a_json, NoRoute::Path),
                 }
             }
@@ -185,11 +212,6 @@ impl Site {
         } else {
             Box::pin(self.rest(mount, head, path, skill, body)).await
         }
-    }
-
-    /// The agent that a path belongs to, and the path below it.
-    fn find<'a>(&self, path: &'a str) -> Option<(Arc<Mount>, &'a str)> {
-        self.table.load().find(path)
     }
 
     /// What is known about a call to an agent from its head.
@@ -294,7 +316,7 @@ impl Site {
     /// The same where only the body says what is asked for. Who asks too often is not refused yet if it may be a cancel.
     pub(super) fn counted(&self, head: &Parts) -> Result<Caller, Error> {
         let caller = self.authenticated(head)?;
-        if let (Some(guard), Some(visit)) = (&self.mounter.guard, Visit::of(head)) {
+        if let (Some(guard), Some(visit)) = (self.guard(), Visit::of(head)) {
             visit.count(&**guard, head, &caller)?;
         }
         Ok(caller)
@@ -307,7 +329,7 @@ impl Site {
         caller: &Caller,
         operation: Option<Operation>,
     ) -> Result<(), Error> {
-        match (&self.mounter.guard, Visit::of(head)) {
+        match (self.guard(), Visit::of(head)) {
             (Some(guard), Some(visit)) => visit.asks_for(&**guard, caller, operation),
             _ => Ok(()),
         }
@@ -394,7 +416,7 @@ impl Site {
         if tenant.is_empty() || !mount.path.is_empty() || tenant == &*mount.name {
             return None;
         }
-        let named = self.table.load().named(tenant).cloned()?;
+        let named = self.table.named(tenant).cloned()?;
         if named.internal && !self.is_inside(context) {
             return None;
         }
@@ -405,8 +427,7 @@ impl Site {
     /// Whether a request comes from somebody for whom internal agents are there.
     pub(super) fn is_insider(&self, head: &Parts) -> bool {
         let lineage = head.headers.get(LINEAGE_HEADER).and_then(|value| value.to_str().ok());
-        let guard = self.mounter.guard.as_ref();
-        guard.is_some_and(|guard| {
+        self.guard().is_some_and(|guard| {
             self.authenticated(head).is_ok_and(|caller| guard.is_insider(&caller, lineage))
         })
     }
@@ -414,14 +435,12 @@ impl Site {
     /// The same of a call.
     pub(super) fn is_inside(&self, context: &CallContext) -> bool {
         let caller = Caller { principal: context.principal.clone(), identity: context.identity.clone() };
-        let guard = self.mounter.guard.as_ref();
-        guard.is_some_and(|guard| guard.is_insider(&caller, context.lineage.as_deref()))
+        self.guard().is_some_and(|guard| guard.is_insider(&caller, context.lineage.as_deref()))
     }
 
     /// Who was there before, if the request is for a task that it still works on.
     fn retired(&self, mount: &Mount, request: &Request, context: &CallContext) -> Option<Arc<Mount>> {
-        let table = self.table.load();
-        let (retired, task) = (table.retired(&mount.name)?, request.task()?);
+        let (retired, task) = (self.table.retired(&mount.name)?, request.task()?);
         retired.served.has_live(&context.principal, task).then(|| retired.clone())
     }
 }

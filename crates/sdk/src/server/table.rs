@@ -1,14 +1,17 @@
-//! What is mounted on a site at one time. A table is never changed: whoever changes what is mounted puts another in its
-//! place, and a request keeps to the agent that it found.
+//! What is mounted on a site at one time, and who is asked about requests before the agents are. A table is never changed:
+//! whoever changes what is mounted puts another in its place, and a request keeps to the table that it found.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::guard::Guard;
 use super::mount::Mount;
+use super::routes::Routes;
 
 /// The agents of a site, by path and by name.
 #[derive(Default)]
 pub(crate) struct Table {
+    pub(super) reception: Reception,
     by_path: HashMap<String, Arc<Mount>>,
     by_name: HashMap<Arc<str>, Arc<Mount>>,
     /// How many segments the longest path has.
@@ -17,12 +20,22 @@ pub(crate) struct Table {
     retired: HashMap<Arc<str>, Arc<Mount>>,
 }
 
+/// Who is asked about a request before an agent is.
+#[derive(Clone, Default)]
+pub(super) struct Reception {
+    /// What stands in front of the agents.
+    pub(super) guard: Option<Arc<dyn Guard>>,
+    /// Who is asked first whose a request is.
+    pub(super) routes: Arc<[Arc<dyn Routes>]>,
+}
+
 impl Table {
     pub(super) fn new(
+        reception: Reception,
         mounts: impl IntoIterator<Item = Arc<Mount>>,
         retired: HashMap<Arc<str>, Arc<Mount>>,
     ) -> Self {
-        let mut table = Self { retired, ..Self::default() };
+        let mut table = Self { reception, retired, ..Self::default() };
         for mount in mounts {
             table.deepest = table.deepest.max(mount.path.matches('/').count());
             table.by_path.insert(mount.path.clone(), mount.clone());
@@ -32,7 +45,7 @@ impl Table {
     }
 
     /// The agent that a path belongs to, by the longest mounted path, and the path below it.
-    pub(super) fn find<'a>(&self, path: &'a str) -> Option<(Arc<Mount>, &'a str)> {
+    pub(super) fn find<'a>(&self, path: &'a str) -> Option<(&Mount, &'a str)> {
         let mut found = self.at_root().map(|mount| (mount, path));
         let slashes = path.bytes().enumerate().skip(1).filter(|(_, byte)| *byte == b'/');
         let ends = slashes.map(|(place, _)| place).chain([path.len()]);
@@ -40,7 +53,7 @@ impl Table {
             let (above, below) = path.split_at(end);
             found = self.by_path.get(above).map(|mount| (mount, below)).or(found);
         }
-        found.map(|(mount, below)| (mount.clone(), below))
+        found.map(|(mount, below)| (&**mount, below))
     }
 
     pub(super) fn named(&self, name: &str) -> Option<&Arc<Mount>> {

@@ -15,7 +15,7 @@ mod waits;
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
@@ -25,6 +25,7 @@ use chancery_protocol::{
 };
 use chancery_store::{Appended, Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
 use futures_core::Stream as _;
+use parking_lot::RwLock;
 
 pub(crate) use failure::{from_store, no_extended_card, task_is_over};
 use holds::Holds;
@@ -51,7 +52,7 @@ pub(crate) struct Tasks<W> {
     /// None if nobody posts notifications.
     notifier: Option<Arc<dyn Notifier>>,
     /// Who lets calls through, if anybody has to.
-    door: OnceLock<Door>,
+    door: RwLock<Option<Door>>,
 }
 
 impl<W> Tasks<W> {
@@ -63,7 +64,7 @@ impl<W> Tasks<W> {
             limits: RequestLimits::default(),
             holds: Arc::default(),
             notifier,
-            door: OnceLock::new(),
+            door: RwLock::default(),
         }
     }
 
@@ -78,12 +79,13 @@ impl<W> Tasks<W> {
     /// Says who lets calls through.
     #[cfg(feature = "server")]
     pub(crate) fn guarded_by(&self, door: Door) {
-        let _ = self.door.set(door);
+        *self.door.write() = Some(door);
     }
 
     /// Has a call let through whose caller does not wait for it. None if nobody has to.
     pub(crate) fn readmit(&self, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {
-        self.door.get().and_then(|Door(let_through)| let_through(call))
+        let door = self.door.read().clone()?;
+        door.0(call)
     }
 
     /// Who the tasks are given to.

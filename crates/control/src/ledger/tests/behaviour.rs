@@ -297,19 +297,19 @@ fn other_limits_hold_for_what_was_counted() {
     let held = reserve(&accounts, Amount::ONE_TASK, NOON).unwrap();
     reserve(&accounts, Amount::ONE_TASK, NOON).unwrap().settle(Amount::ONE_TASK, NOON);
     assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_err());
-    ledger.amend(limits(3), |_| None).unwrap();
+    amend(&ledger, limits(3)).unwrap();
     let third = reserve(&accounts, Amount::ONE_TASK, NOON).unwrap();
     assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_err());
     drop((held, third));
-    ledger.amend(limits(1), |_| None).unwrap();
+    amend(&ledger, limits(1)).unwrap();
     assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_err(), "one was charged, and counts on");
     // Tokens were not counted, nor was anything by the hour.
     let tokens = Caps { per_day: Cap { tokens: Some(9), ..Cap::default() }, ..Caps::default() };
     let hours = Caps { per_hour: Cap { tasks: Some(9), ..Cap::default() }, ..Caps::default() };
     for global in [tokens, hours] {
-        assert!(ledger.amend(Limits { global, ..Limits::default() }, |_| None).is_err());
+        assert!(amend(&ledger, Limits { global, ..Limits::default() }).is_err());
     }
     assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_err(), "nothing has changed");
-    ledger.amend(Limits::default(), |_| None).unwrap();
+    amend(&ledger, Limits::default()).unwrap();
     assert!(reserve(&accounts, Amount::ONE_TASK, NOON).is_ok(), "nothing is limited any more");
 }

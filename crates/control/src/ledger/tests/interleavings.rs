@@ -73,8 +73,8 @@ fn two_take_six_of_ten() {
     let account = life(10);
     let other = account.clone();
     let asked = by_metric(usd(6));
-    let second = thread::spawn(move || other.take(asked, NOON));
-    let first = account.take(asked, NOON);
+    let second = thread::spawn(move || other.take(asked, None, NOON));
+    let first = account.take(asked, None, NOON);
     assert!(first != second.join().unwrap());
     assert_eq!(account.standings(NOON)[0].held, 6);
 }
@@ -91,8 +91,8 @@ fn what_one_settles_for_less_another_gets_and_no_more() {
     explore(DfsScheduler::new(None, false), || {
         let account = life(10);
         let other = account.clone();
-        assert!(account.take(by_metric(usd(6)), NOON));
-        let second = thread::spawn(move || other.take(by_metric(usd(5)), NOON));
+        assert!(account.take(by_metric(usd(6)), None, NOON));
+        let second = thread::spawn(move || other.take(by_metric(usd(5)), None, NOON));
         account.book(by_metric(usd(6)), by_metric(usd(5)), NOON);
         let held = if second.join().unwrap() { 5 } else { 0 };
         let standing = account.standings(NOON)[0];
@@ -243,9 +243,7 @@ fn a_crash_at_any_moment_leaves_a_journal_that_is_within_the_limit() {
 
 /// Takes from all calls together, is refused by its own limit, and gives back.
 fn is_refused(ledger: &Ledger) {
-    let scope = Scope::Realm(Arc::from("tight"));
-    let own = ledger.account_with(&scope, &per_minute(1), NOON).unwrap();
-    let accounts = [ledger.account(&Scope::Global, NOON).unwrap(), own];
+    let accounts = [ledger.account(&Scope::Global, NOON).unwrap(), account(per_minute(1))];
     assert!(reserve(accounts, usd(5), NOON).is_err());
 }
 
@@ -263,7 +261,9 @@ fn one_who_waits() -> (Arc<Ledger>, Reservation) {
 }
 
 fn bob(ledger: &Ledger) -> Admission {
-    ledger.admit(&Arc::from("bob"), super::accounts(ledger, "bob"), usd(10), None, NOON).unwrap()
+    ledger
+        .admit(&ledger.edition(), &Arc::from("bob"), super::accounts(ledger, "bob"), usd(10), None, NOON)
+        .unwrap()
 }
 
 #[test]

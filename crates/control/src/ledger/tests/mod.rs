@@ -1,6 +1,7 @@
 //! What the ledger must do, whatever happens at the same time.
 
 mod behaviour;
+mod editions;
 mod interleavings;
 mod pricing;
 mod properties;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use chancery_protocol::Amount;
 
-use super::{Account, Accounts, Cap, Caps, Ledger, Limits, Overflow, Scope};
+use super::{Account, Accounts, Cap, Caps, Ledger, Limits, Overflow, Scope, Unlimited};
 use crate::Millis;
 
 /// Noon of a day in the middle of a month.
@@ -48,6 +49,11 @@ fn ledger(global: u64, each_caller: u64, overflow: Overflow) -> Ledger {
 /// The accounts of a call by somebody.
 fn accounts(ledger: &Ledger, id: &str) -> Accounts {
     [Scope::Global, caller(id)].iter().filter_map(|scope| ledger.account(scope, NOON)).collect()
+}
+
+/// Has other limits hold from now on.
+fn amend(ledger: &Ledger, limits: Limits) -> Result<(), Unlimited> {
+    ledger.prepare(limits).map(|next| ledger.enact(&next, NOON))
 }
 
 /// One account with these limits, of a ledger without a queue.

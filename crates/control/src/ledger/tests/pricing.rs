@@ -123,14 +123,26 @@ fn what_an_agent_says_that_nobody_trusts_may_only_raise_the_charge() {
 }
 
 #[test]
-fn what_was_learnt_stays_known_where_nothing_else_is_declared() {
+fn what_was_learnt_stays_known_whatever_is_declared_and_is_learnt_on() {
     let price = |per_call| PriceSettings {
         agents: [("dear".into(), Price { per_call, per_1k_tokens: 0 })].into(),
         ..PriceSettings::default()
     };
     let before = Prices::new(price(1));
+    let tokens = |prices: &Prices, agent: &str| {
+        prices.tariff(&agent.into(), None).estimate(None, false).unwrap().expected.amount.tokens
+    };
     let (known, dear) = (before.tariff(&"known".into(), None), before.tariff(&"dear".into(), None));
+    (0..100).for_each(|_| [&known, &dear].into_iter().for_each(|tariff| tariff.observe(usage(70, 7))));
     let after = before.amended(price(2));
-    assert!(Arc::ptr_eq(&known, &after.tariff(&"known".into(), None)));
-    assert!(!Arc::ptr_eq(&dear, &after.tariff(&"dear".into(), None)));
+    let seen = tokens(&before, "known");
+    assert_ne!(seen, PriceSettings::default().default.tokens);
+    assert_eq!([tokens(&after, "known"), tokens(&after, "dear")], [seen, seen]);
+    assert_eq!(after.tariff(&"dear".into(), None).price().map(|price| price.per_call), Some(2));
+    // A call that goes by the old price is seen by those who go by the new one.
+    (0..10_000).for_each(|_| dear.observe(usage(7_000, 7)));
+    assert_eq!(tokens(&after, "dear"), tokens(&before, "dear"));
+    assert_ne!(tokens(&after, "dear"), seen);
+    let distrusted = PriceSettings { untrusted: ["dear".into()].into(), ..price(2) };
+    assert_eq!(tokens(&after.amended(distrusted), "dear"), PriceSettings::default().default.tokens);
 }

@@ -115,7 +115,7 @@ impl World {
             Step::ClockGoesBack { ms } => self.now.0 -= ms,
             Step::Crash => {
                 self.now = self.latest;
-                let ledger = Ledger::new(Limits::clone(&self.ledger.limits()));
+                let ledger = Ledger::new(Limits::clone(self.ledger.edition().limits()));
                 (self.calls, self.reference) = restart(&ledger, &self.store, self.now);
                 self.ledger = ledger;
             }
@@ -205,7 +205,7 @@ fn pick(calls: &mut [Call], index: usize) -> Option<&mut Call> {
 /// What a new process makes of the store.
 fn restart(ledger: &Ledger, store: &[Edge], now: Millis) -> (Vec<Call>, Reference) {
     let open = ledger.restore(store, |edge| ledger.accounts_of(edge, now), now);
-    let mut reference = Reference::new(Limits::clone(&ledger.limits()));
+    let mut reference = Reference::new(Limits::clone(ledger.edition().limits()));
     for edge in store {
         match edge.settled {
             Some(settled) => {

@@ -26,7 +26,10 @@ fn poll(ticket: &mut Ticket, waker: &Waker) -> Poll<Result<Reservation, Refusal>
 }
 
 fn wait_by(ledger: &Ledger, id: &str, amount: Amount, deadline: Option<Millis>) -> Ticket {
-    match ledger.admit(&Arc::from(id), accounts(ledger, id), amount, deadline, NOON).unwrap() {
+    match ledger
+        .admit(&ledger.edition(), &Arc::from(id), accounts(ledger, id), amount, deadline, NOON)
+        .unwrap()
+    {
         Admission::Waiting(ticket) => ticket,
         Admission::Reserved(_) => panic!("{id} does not have to wait"),
     }
@@ -48,10 +51,12 @@ fn let_in(ticket: &mut Ticket) -> Option<Reservation> {
 fn nobody_waits_where_calls_are_shed() {
     let ledger = ledger(10, 10, Overflow::Shed);
     let held = reserve(accounts(&ledger, "ann"), usd(10), NOON).unwrap();
-    let refused = ledger.admit(&Arc::from("bob"), accounts(&ledger, "bob"), usd(1), None, NOON);
+    let refused =
+        ledger.admit(&ledger.edition(), &Arc::from("bob"), accounts(&ledger, "bob"), usd(1), None, NOON);
     assert!(matches!(refused, Err(Refusal::Short(_))));
     held.release(NOON);
-    let admitted = ledger.admit(&Arc::from("bob"), accounts(&ledger, "bob"), usd(1), None, NOON);
+    let admitted =
+        ledger.admit(&ledger.edition(), &Arc::from("bob"), accounts(&ledger, "bob"), usd(1), None, NOON);
     assert!(matches!(admitted, Ok(Admission::Reserved(_))));
 }
 
@@ -103,7 +108,8 @@ fn a_large_call_is_not_starved_and_other_accounts_are_not_held_up() {
     let _of_bob = reserve(accounts(&ledger, "bob"), usd(5), NOON).unwrap();
     let mut large = wait(&ledger, "ann", usd(10));
     // Bob waits behind nobody who waits for the same.
-    let small = ledger.admit(&Arc::from("bob"), accounts(&ledger, "bob"), usd(1), None, NOON);
+    let small =
+        ledger.admit(&ledger.edition(), &Arc::from("bob"), accounts(&ledger, "bob"), usd(1), None, NOON);
     assert!(matches!(small, Ok(Admission::Reserved(_))));
     // There would be room for this one, but ann's large call came first.
     of_ann.settle(usd(5), NOON);
@@ -118,7 +124,9 @@ fn the_queue_has_an_end() {
     let ledger = ledger(10, 10, QUEUE);
     let _held = reserve(accounts(&ledger, "ann"), usd(10), NOON).unwrap();
     let tickets: Vec<_> = (0..4).map(|_| wait(&ledger, "bob", usd(1))).collect();
-    let refused = ledger.admit(&Arc::from("cid"), accounts(&ledger, "cid"), usd(1), None, NOON).unwrap_err();
+    let refused = ledger
+        .admit(&ledger.edition(), &Arc::from("cid"), accounts(&ledger, "cid"), usd(1), None, NOON)
+        .unwrap_err();
     let denied = Denied::from(refused);
     assert_eq!(denied.reason, BUDGET_QUEUE_FULL);
     drop(tickets);
@@ -158,7 +166,8 @@ fn time_alone_makes_room_and_says_when() {
 #[test]
 fn what_can_never_fit_does_not_wait() {
     let ledger = ledger(100, 10, QUEUE);
-    let too_much = || ledger.admit(&Arc::from("bob"), accounts(&ledger, "bob"), usd(11), None, NOON);
+    let too_much =
+        || ledger.admit(&ledger.edition(), &Arc::from("bob"), accounts(&ledger, "bob"), usd(11), None, NOON);
     assert!(matches!(too_much(), Err(Refusal::Short(_))));
     let _held = reserve(accounts(&ledger, "ann"), usd(10), NOON).unwrap();
     let _ticket = wait(&ledger, "ann", usd(1));
