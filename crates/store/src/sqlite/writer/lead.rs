@@ -29,8 +29,8 @@ pub(in crate::sqlite) enum Word {
     Lead(Lead, oneshot::Receiver<Word>),
 }
 
-/// How often others get to queue before a group is committed. Each time is a look at what the sockets have brought.
-const MOST_PASSES: usize = 4;
+/// How often others get to queue before a group is committed.
+const MOST_PASSES: usize = 8;
 
 impl Lead {
     /// For the first who joins a queue.
@@ -55,14 +55,17 @@ impl Lead {
         self.hand_over();
     }
 
-    /// Whoever is ready now gets to queue as well; and if somebody was, whoever has become ready meanwhile.
+    /// Whoever is ready now gets to queue as well, then whoever the sockets have brought since; and so on while that brings
+    /// somebody. Each time the runtime has done all that it had to do.
     async fn gather(&self) {
-        let mut queued = self.queue.len();
+        let mut queued = 0;
         for _ in 0..MOST_PASSES {
             tokio::task::yield_now().await;
-            if self.queue.len() <= std::mem::replace(&mut queued, self.queue.len()) {
+            let now = self.queue.len();
+            if now <= queued {
                 return;
             }
+            queued = now;
         }
     }
 
