@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use chancery_protocol::{
     Amount, CallLimits, CostSource, Denied, DeniedKind, Edge, Hold, HopId, Principal, Settled, Settling,
-    Statement, TaskId, TaskState, Timestamp, Usage, Whereabouts,
+    Statement, TaskId, TaskState, Usage, Whereabouts,
 };
 use parking_lot::Mutex;
 use tracing::Span;
@@ -117,7 +117,7 @@ impl Held {
         let tariff = tariff.unwrap_or_default();
         let estimate = estimate.unwrap_or(free());
         let grants = Grants { slot, watched, reservation };
-        let trace: Arc<str> = open.context.trace_id.to_string().into();
+        let trace: Arc<str> = open.context.trace_id.text().as_str().into();
         let held = Arc::new(Self {
             span: span::of(&open, &trace),
             trace,
@@ -162,7 +162,7 @@ impl Held {
             skill: self.skill.clone(),
             peer: self.open.peer.clone(),
             task: self.open.task().cloned(),
-            opened: timestamp(self.opened),
+            opened: self.opened.into(),
             reserved: self.reserved(),
             limits: self.limits(settled.is_some()),
             settled,
@@ -267,7 +267,7 @@ impl Held {
         let used = total.map(|total| less(total, before));
         let figure = self.tariff.charge(&self.estimate, used.map(|used| (used, self.source)));
         let settled = Settled {
-            at: timestamp(self.plane.hands.now()),
+            at: self.plane.hands.now().into(),
             charged: figure.amount,
             source: figure.source,
             state,
@@ -310,7 +310,8 @@ impl Held {
         if self.settled.swap(true, Ordering::AcqRel) {
             return;
         }
-        let now = self.plane.hands.now();
+        // The moment that the record has.
+        let now = Millis::from(settled.at);
         let Grants { slot, watched, reservation } = {
             let mut grants = self.grants.lock();
             Grants {
@@ -404,7 +405,7 @@ impl Hold for Held {
         let (settled, usage) = self.settlement(Some(state), usage);
         self.spent.lock().proposed = Some(settled);
         let left = self.grants.lock().reservation.as_ref().map(|held| {
-            let (left, held) = (held.remaining(self.plane.hands.now()), held.amount());
+            let (left, held) = (held.remaining(Millis::from(settled.at)), held.amount());
             let after = |left: Option<u64>, held: u64, charged: u64| {
                 left.map(|left| left.saturating_add(held).saturating_sub(charged))
             };
@@ -474,10 +475,6 @@ fn free() -> Estimate {
 /// Whether what was done on behalf of a call that ended so is done for nobody.
 pub(crate) fn is_cut_short(settled: &Settled) -> bool {
     matches!(settled.state, Some(TaskState::Canceled | TaskState::Failed))
-}
-
-fn timestamp(at: Millis) -> Timestamp {
-    Timestamp::from_millis(i64::try_from(at.0).unwrap_or(i64::MAX))
 }
 
 /// What was used at most, of two reports.

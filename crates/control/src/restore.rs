@@ -127,7 +127,7 @@ impl Plane {
             payer: Principal { realm: edge.realm.clone(), id: edge.paid_by().clone() },
             // Its agent has the one that it was given.
             token: String::new(),
-            now: Millis(u64::try_from(edge.opened.as_millis()).unwrap_or_default()),
+            now: edge.opened.into(),
             is_local: false,
             stays_here: edge.peer.as_ref().is_some_and(|peer| terms.stand_in(&edge.agent) == Some(peer)),
             ceiling: ceiling_micro_usd,

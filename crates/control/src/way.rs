@@ -159,9 +159,11 @@ pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
     call.context.skill.clone_from(&given.skill);
     let is_local = agent.is_local || stays_here;
     let ticket = given.route.as_mut().and_then(|route| route.ticket.take());
-    let hands = plane.hands.clone();
-    let clock: Clock = Box::new(move || hands.now());
-    let watched = ticket.map(|ticket| Arc::new(Watched::new(ticket, clock)));
+    let watched = ticket.map(|ticket| {
+        let hands = plane.hands.clone();
+        let clock: Clock = Box::new(move || hands.now());
+        Arc::new(Watched::new(ticket, clock))
+    });
     call.context.peer_watch = watched.clone().map(|watched| watched as Arc<dyn PeerWatch>);
     let ceiling = call.context.ceiling_micro_usd;
     let leaving =
@@ -188,7 +190,7 @@ fn whereabouts(
     let known = if knows_way { usize::MAX } else { 1 };
     let mut path: Vec<_> = visited.iter().take(known).map(|visit| visit.agent.clone()).collect();
     path.reverse();
-    let (trace_id, parent_task_id) = (trace_id.to_string().into(), parent_task_id.clone());
+    let (trace_id, parent_task_id) = (trace_id.text().as_str().into(), parent_task_id.clone());
     let routing = route.map(Decision::choice);
     Some(Arc::new(Whereabouts { trace_id, parent_task_id, depth: *depth, path, routing }))
 }

@@ -12,11 +12,14 @@ impl Gate for LineageGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
-        let Some(descent) = passage.given.descent.clone() else { return Verdict::Admit };
-        let deepest = passage.terms.lineage.rules.max_call_depth;
-        passage.note("lineage", || {
-            format!("depth {} of at most {deepest}, by way of {:?}", descent.depth, descent.visited)
-        });
-        passage.terms.lineage.receive(&descent, &passage.agent.name).into()
+        let Some(descent) = &passage.given.descent else { return Verdict::Admit };
+        let lineage = &passage.terms.lineage;
+        let received = lineage.receive(descent, &passage.agent.name);
+        if passage.rehearsal {
+            let (depth, deepest) = (descent.depth, lineage.rules.max_call_depth);
+            let way = format!("depth {depth} of at most {deepest}, by way of {:?}", descent.visited);
+            passage.note("lineage", || way);
+        }
+        received.into()
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use chancery_protocol::Amount;
 use parking_lot::Mutex;
+use smallvec::{SmallVec, smallvec};
 
 use super::atomic::AtomicU64;
 use super::edition::{Edition, Measure, PLACES};
@@ -24,7 +25,7 @@ use crate::Millis;
 pub struct Account {
     used: [AtomicU64; METRICS],
     spent: [AtomicU64; METRICS],
-    frames: Box<[Frame]>,
+    frames: Frames,
     /// Whether any window has ever limited the metric. What was not is not counted.
     limited: [bool; METRICS],
     scope: Scope,
@@ -33,6 +34,9 @@ pub struct Account {
     /// Held by whoever changes limits.
     amending: Mutex<()>,
 }
+
+/// The windows of an account. One is at hand, since accounts that end with a call are made for every call.
+type Frames = SmallVec<[Frame; 1]>;
 
 /// How one limit of an account stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +92,10 @@ impl Account {
     }
 
     pub(super) fn for_life(scope: Scope, cap: Cap, queue: Arc<WaitQueue>) -> Self {
-        Self::with_frames(scope, Box::new([Frame::new(Window::Life, [cap; PLACES])]), queue)
+        Self::with_frames(scope, smallvec![Frame::new(Window::Life, [cap; PLACES])], queue)
     }
 
-    fn with_frames(scope: Scope, frames: Box<[Frame]>, queue: Arc<WaitQueue>) -> Self {
+    fn with_frames(scope: Scope, frames: Frames, queue: Arc<WaitQueue>) -> Self {
         let limits =
             |metric, frame: &Frame| (0..PLACES).any(|place| frame.limits(metric, &Measure::Kept(place)));
         let limited = std::array::from_fn(|metric| frames.iter().any(|frame| limits(metric, frame)));

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use jiff::ToSpan;
 use jiff::tz::Offset;
+use smallvec::SmallVec;
 
 use super::atomic::AtomicU64;
 use super::edition::{Measure, PLACES};
@@ -23,8 +24,9 @@ pub(super) struct Frame {
     caps: [[Plain; METRICS]; PLACES],
     /// When the current period ends. Whoever moves it has the new period's start to write.
     until: AtomicU64,
-    /// The count when a period began, at the period's number modulo their number.
-    starts: Box<[[AtomicU64; METRICS]]>,
+    /// The count when a period began, at the period's number modulo their number. One of those is at hand: accounts that
+    /// end with a call are made for every call.
+    starts: SmallVec<[[AtomicU64; METRICS]; 1]>,
     /// What has been added to the limits for a while.
     extra: [AtomicU64; METRICS],
     extra_until: AtomicU64,

@@ -52,7 +52,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use chancery_protocol::{Amount, Edge, HopId, Timestamp};
+use chancery_protocol::{Amount, Edge, HopId};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
@@ -224,7 +224,7 @@ impl Ledger {
             let accounts = accounts(edge);
             match &edge.settled {
                 Some(settled) => {
-                    let at = millis(settled.at).min(now);
+                    let at = Millis::from(settled.at).min(now);
                     Reservation::force(accounts, Amount::default(), at).settle(settled.charged, at);
                 }
                 // What is held belongs to no period, and begins none.
@@ -238,10 +238,6 @@ impl Ledger {
     pub fn accounts(&self) -> Vec<Arc<Account>> {
         self.accounts.read().all().cloned().collect()
     }
-}
-
-fn millis(at: Timestamp) -> Millis {
-    Millis(u64::try_from(at.as_millis()).unwrap_or(0))
 }
 
 // === impl Register ===

@@ -268,6 +268,7 @@ impl Tokens {
         let newest_first = context.visited.iter().map(|visit| named(&visit.agent));
         let mut path: Vec<Cow<'_, str>> = newest_first.take_while(fits).collect();
         path.reverse();
+        let trace = context.trace_id.text();
         let claims = Claims {
             iss: Cow::Borrowed(&self.name),
             aud: Cow::Borrowed(audience),
@@ -279,7 +280,7 @@ impl Tokens {
             depth: context.depth,
             path,
             root_agent: named(&context.root_agent_id),
-            trace_id: Cow::Owned(context.trace_id.to_string()),
+            trace_id: Cow::Borrowed(trace.as_str()),
             reserved: Figures { micro_usd: Some(hop.reserved.micro_usd), tokens: Some(hop.reserved.tokens) },
             allowance: hop.allowance.into(),
         };

@@ -8,6 +8,9 @@ use chancery_protocol::HopId;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId(pub(super) [u8; 16]);
 
+/// The name of a trace as it is written.
+pub(crate) struct TraceText([u8; 32]);
+
 /// A `traceparent` header: the trace, the span in it that calls, and whether it is being recorded.
 ///
 /// ```
@@ -41,6 +44,13 @@ impl TraceId {
         Self(*root.as_bytes())
     }
 
+    /// As it is written, without anything being allocated for it.
+    pub(crate) fn text(&self) -> TraceText {
+        let mut text = [0; 32];
+        write_hex(&self.0, &mut text);
+        TraceText(text)
+    }
+
     /// Reads 32 lower-case hexadecimal digits that are not all zero.
     pub fn parse(text: &str) -> Option<Self> {
         hex(text.as_bytes()).map(Self)
@@ -49,13 +59,21 @@ impl TraceId {
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+        f.write_str(self.text().as_str())
     }
 }
 
 impl fmt::Debug for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+// === impl TraceText ===
+
+impl TraceText {
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("digits are text")
     }
 }
 
@@ -94,7 +112,12 @@ impl Traceparent {
 
 impl fmt::Display for Traceparent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{:016x}-{:02x}", self.trace, u64::from_be_bytes(self.span), self.flags)
+        // Every call has one, so it is written by hand and not by the machinery of formats.
+        let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+        write_hex(&self.trace.0, &mut text[3..35]);
+        write_hex(&self.span, &mut text[36..52]);
+        write_hex(&[self.flags], &mut text[53..]);
+        f.write_str(std::str::from_utf8(&text).expect("digits and dashes are text"))
     }
 }
 
@@ -103,6 +126,15 @@ fn span_of(hop: HopId) -> [u8; 8] {
     let mut span = [0; 8];
     span.copy_from_slice(&hop.as_bytes()[8..]);
     span
+}
+
+/// Writes two digits for each byte.
+fn write_hex(bytes: &[u8], text: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (byte, pair) in bytes.iter().zip(text.chunks_exact_mut(2)) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
 }
 
 fn hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
