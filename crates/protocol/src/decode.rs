@@ -1,6 +1,6 @@
 //! From bytes to the model: a fast parse first, and only if it fails a second one that tracks where.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 
 use crate::error::{Error, ErrorCode};
 use crate::field::Object;
@@ -15,13 +15,11 @@ pub fn decode_reply<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     read(json).map_err(|_| Error::new(ErrorCode::InvalidAgentResponse).caused_by(explain::<T>(json)))
 }
 
-/// Looking at all bytes at once for UTF-8 is cheaper than having the parser look at each string.
+/// Looking at all bytes at once for UTF-8 is cheaper than having the parser look at each string; nor does the parser
+/// look at those that it passes over, which may be handed on.
 fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
-    let read = match std::str::from_utf8(json) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_slice(json),
-    };
-    read.map(|Object(value)| value)
+    let text = std::str::from_utf8(json).map_err(serde_json::Error::custom)?;
+    serde_json::from_str(text).map(|Object(value)| value)
 }
 
 /// What is wrong with a reply, as its decoder explained it.
@@ -39,9 +37,10 @@ fn explain<T: DeserializeOwned>(json: &[u8]) -> Error {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let failed = match serde_path_to_error::deserialize::<_, Object<T>>(&mut deserializer) {
         Err(failed) => failed,
-        // The value itself is fine, so it is followed by something.
+        // The value itself is fine, so it is followed by something, or something that was passed over is not text.
         Ok(_) => {
-            return Error::with_message(ErrorCode::ParseError, "Invalid JSON payload: trailing characters");
+            let wrong = if std::str::from_utf8(json).is_ok() { "trailing characters" } else { "not UTF-8" };
+            return Error::with_message(ErrorCode::ParseError, format!("Invalid JSON payload: {wrong}"));
         }
     };
     let inner = failed.inner();

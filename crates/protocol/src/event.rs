@@ -167,6 +167,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_utf8_is_no_event() {
+        let json = b"{\"new\":\"\xff\",\n\"message\":{\"messageId\":\"m\",\"role\":\"ROLE_AGENT\",\"parts\":[{\"text\":\"x\"}]}}";
+        assert!(Event::received(0, Bytes::from_static(json)).payload().is_err());
+        let text = String::from_utf8_lossy(json).into_owned();
+        assert!(Event::received(0, text.into()).payload().is_ok());
+    }
+
+    #[test]
     fn exactly_one_payload() {
         let parse =
             |json: &str| serde_json::from_str::<StreamResponse>(json).map_err(|error| error.to_string());

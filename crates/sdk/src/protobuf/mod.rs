@@ -95,6 +95,9 @@ pub(crate) enum Kind {
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
+/// The most seconds that a duration has, either way.
+const DURATION_SECONDS: u64 = 315_576_000_000;
+
 const fn field(number: u32, name: &'static str, presence: Presence, kind: Kind) -> Field {
     Field { number, name, presence, kind }
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use chancery_protocol::Timestamp;
 
 use super::wire::{Record, records};
-use super::{Field, Kind, Malformed, Message, Presence, user};
+use super::{DURATION_SECONDS, Field, Kind, Malformed, Message, Presence, user};
 
 pub(super) const WRONG_TYPE: Malformed = Malformed("a field has the wire type of another");
 
@@ -298,6 +298,10 @@ fn put_timestamp(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Malformed> {
 
 fn put_duration(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Malformed> {
     let (seconds, nanos) = time_of(bytes)?;
+    let is_within = seconds.unsigned_abs() <= DURATION_SECONDS && nanos.unsigned_abs() < 1_000_000_000;
+    if !is_within || seconds.signum() * nanos.signum() < 0 {
+        return Err(Malformed("a duration is not within ten thousand years"));
+    }
     let sign = if seconds < 0 || nanos < 0 { "-" } else { "" };
     put_text(out, format!("{sign}{}.{:09}s", seconds.unsigned_abs(), nanos.unsigned_abs()).as_bytes())
 }

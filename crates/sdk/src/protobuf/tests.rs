@@ -381,6 +381,47 @@ fn times_keep_their_nanoseconds() {
 }
 
 #[test]
+fn durations_keep_their_sign_and_their_bounds() {
+    let delay = |seconds: i64, nanos: i64| {
+        let mut bytes = Vec::new();
+        wire::put_nested(&mut bytes, 1, |out| {
+            wire::put_number(out, 1, seconds.cast_unsigned());
+            wire::put_number(out, 2, nanos.cast_unsigned());
+            Ok::<_, Malformed>(())
+        })
+        .unwrap();
+        bytes
+    };
+    let longest = 315_576_000_000;
+    for (seconds, nanos, text) in [
+        (1, 500_000_000, "1.500000000s"),
+        (-1, -500_000_000, "-1.500000000s"),
+        (0, -1, "-0.000000001s"),
+        (longest, 999_999_999, "315576000000.999999999s"),
+        (-longest, 0, "-315576000000.000000000s"),
+    ] {
+        let json = json!({"retryDelay": text});
+        assert_eq!(read(&rpc::RETRY_INFO, &delay(seconds, nanos)), json);
+        assert_eq!(read(&rpc::RETRY_INFO, &written(&rpc::RETRY_INFO, &json)), json);
+    }
+    for (seconds, nanos) in [
+        (1, 1_000_000_000),
+        (1, 2_146_264_320),
+        (1, -1),
+        (-1, 1),
+        (longest + 1, 0),
+        (i64::MIN, 0),
+        (0, i64::MIN),
+    ] {
+        assert!(to_json(&rpc::RETRY_INFO, &delay(seconds, nanos)).is_err(), "{seconds} {nanos}");
+    }
+    for text in ["1", "s", "-s", "--1s", "+1s", "1.+5s", "1.2.3s", "315576000001s"] {
+        let json = json!({"retryDelay": text}).to_string();
+        assert!(from_json(&mut Vec::new(), &rpc::RETRY_INFO, json.as_bytes()).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn what_is_too_deep_is_refused() {
     let mut value = Vec::new();
     wire::put_number(&mut value, 1, 0);

@@ -6,9 +6,12 @@ use chancery_protocol::Timestamp;
 
 use super::json::Walk;
 use super::wire::{put_bytes, put_nested, put_number};
-use super::{Field, Kind, Malformed, Message, Presence, user};
+use super::{DURATION_SECONDS, Field, Kind, Malformed, Message, Presence, user};
 
 const WRONG_VALUE: Malformed = Malformed("a field has the value of another");
+
+/// In nanoseconds.
+const SECOND: i128 = 1_000_000_000;
 
 /// Writers differ about padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -86,9 +89,13 @@ fn write_one(
         Kind::Value => put_nested(out, number, |out| user::write_value(out, walk))?,
         Kind::Timestamp => {
             let time = Timestamp::parse(&walk.string()?).map_err(|_| Malformed("a timestamp is none"))?;
-            put_time(out, number, time.as_nanos())?;
+            let nanos = time.as_nanos();
+            put_time(out, number, nanos.div_euclid(SECOND), nanos.rem_euclid(SECOND))?;
         }
-        Kind::Duration => put_time(out, number, duration(&walk.string()?)?)?,
+        Kind::Duration => {
+            let nanos = duration(&walk.string()?)?;
+            put_time(out, number, nanos / SECOND, nanos % SECOND)?;
+        }
         Kind::Any(known) => write_any(out, number, known, walk)?,
         Kind::Map(_) => return Err(WRONG_VALUE),
     }
@@ -118,29 +125,37 @@ fn signed(number: i64) -> u64 {
     number.cast_unsigned()
 }
 
-/// Seconds and nanoseconds, the latter never negative on their own.
-fn put_time(out: &mut Vec<u8>, number: u32, nanos: i128) -> Result<(), Malformed> {
-    let seconds = i64::try_from(nanos.div_euclid(1_000_000_000)).map_err(|_| WRONG_VALUE)?;
-    let nanos = u64::try_from(nanos.rem_euclid(1_000_000_000)).map_err(|_| WRONG_VALUE)?;
+/// Seconds and nanoseconds. Those of a timestamp are never negative, those of a duration have the sign of its seconds.
+fn put_time(out: &mut Vec<u8>, number: u32, seconds: i128, nanos: i128) -> Result<(), Malformed> {
+    let seconds = i64::try_from(seconds).map_err(|_| WRONG_VALUE)?;
+    let nanos = i64::try_from(nanos).map_err(|_| WRONG_VALUE)?;
     put_nested(out, number, |out| {
         if seconds != 0 {
             put_number(out, 1, signed(seconds));
         }
         if nanos != 0 {
-            put_number(out, 2, nanos);
+            put_number(out, 2, signed(nanos));
         }
         Ok(())
     })
 }
 
-/// `3s` or `0.250s`, in nanoseconds.
+/// `3s`, `0.250s` or `-1.5s`, in nanoseconds.
 fn duration(text: &str) -> Result<i128, Malformed> {
     let number = text.strip_suffix('s').ok_or(WRONG_VALUE)?;
+    let (sign, number) = number.strip_prefix('-').map_or((1, number), |number| (-1, number));
     let (seconds, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let seconds: u32 = seconds.parse().map_err(|_| WRONG_VALUE)?;
+    // A sign in front of either would be read too.
+    if !seconds.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return Err(WRONG_VALUE);
+    }
+    let seconds: u64 = seconds.parse().map_err(|_| WRONG_VALUE)?;
     let nanos: u32 =
         format!("{fraction:0<9}").get(..9).unwrap_or_default().parse().map_err(|_| WRONG_VALUE)?;
-    Ok(i128::from(seconds) * 1_000_000_000 + i128::from(nanos))
+    if seconds > DURATION_SECONDS {
+        return Err(WRONG_VALUE);
+    }
+    Ok(sign * (i128::from(seconds) * SECOND + i128::from(nanos)))
 }
 
 /// An object whose `@type` comes first. One of a type that is not known is passed over.
