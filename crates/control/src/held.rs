@@ -291,8 +291,8 @@ impl Held {
             denied.hint = Some("ask for less at a time, or have the policy raised".to_owned());
             return Err(denied);
         }
-        let grants = self.grants.lock();
-        let Some(reservation) = &grants.reservation else { return Ok(()) };
+        let mut grants = self.grants.lock();
+        let Some(reservation) = &mut grants.reservation else { return Ok(()) };
         let held = reservation.amount();
         let more = Amount {
             micro_usd: needed.micro_usd.saturating_sub(held.micro_usd),

@@ -32,7 +32,7 @@ fn to_reserve_extend_and_settle_allocates_nothing() {
     let mut now = NOON;
     let counted = allocation_counter::measure(|| {
         for _ in 0..100 {
-            let call = reserve(accounts.clone(), held, now).unwrap();
+            let mut call = reserve(accounts.clone(), held, now).unwrap();
             call.extend(Amount { micro_usd: 1, tokens: 1, tasks: 0 }, now).unwrap();
             now = now + Duration::from_secs(700_000);
             call.settle(held, now);

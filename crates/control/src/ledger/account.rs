@@ -18,13 +18,14 @@ use super::frame::Frame;
 use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window, amount_of, by_metric};
 use super::queue::WaitQueue;
 use super::shortfall::{Frees, Shortfall};
+use super::tally::Tally;
 use crate::Millis;
 
 /// What may be spent by somebody, or on something, and how much of it has been.
 #[derive(Debug)]
 pub struct Account {
     used: [AtomicU64; METRICS],
-    spent: [AtomicU64; METRICS],
+    spent: Tally,
     frames: Frames,
     /// Whether any window has ever limited the metric. What was not is not counted.
     limited: [bool; METRICS],
@@ -88,26 +89,19 @@ impl Account {
         let windows = Window::ALL.into_iter().map(|window| (window, over(window)));
         let limited = windows.filter(|(_, caps)| caps.iter().any(|cap| !cap.is_none()));
         let frames = limited.map(|(window, caps)| Frame::new(window, caps)).collect();
-        Self::with_frames(scope, frames, queue)
+        Self::with_frames(scope, frames, Tally::of_many(), queue)
     }
 
     pub(super) fn for_life(scope: Scope, cap: Cap, queue: Arc<WaitQueue>) -> Self {
-        Self::with_frames(scope, smallvec![Frame::new(Window::Life, [cap; PLACES])], queue)
+        let frames = smallvec![Frame::new(Window::Life, [cap; PLACES])];
+        Self::with_frames(scope, frames, Tally::of_few(), queue)
     }
 
-    fn with_frames(scope: Scope, frames: Frames, queue: Arc<WaitQueue>) -> Self {
+    fn with_frames(scope: Scope, frames: Frames, spent: Tally, queue: Arc<WaitQueue>) -> Self {
         let limits =
-            |metric, frame: &Frame| (0..PLACES).any(|place| frame.limits(metric, &Measure::Kept(place)));
+            |metric, frame: &Frame| (0..PLACES).any(|place| frame.limits(metric, Measure::Kept(place)));
         let limited = std::array::from_fn(|metric| frames.iter().any(|frame| limits(metric, frame)));
-        Self {
-            used: Default::default(),
-            spent: Default::default(),
-            frames,
-            limited,
-            scope,
-            queue,
-            amending: Mutex::new(()),
-        }
+        Self { used: Default::default(), spent, frames, limited, scope, queue, amending: Mutex::new(()) }
     }
 
     /// Whose it is.
@@ -118,25 +112,25 @@ impl Account {
     /// Whether an edition limits this metric here.
     pub fn limits(&self, metric: Metric, by: &Edition) -> bool {
         let measure = self.measure(Some(by));
-        self.frames.iter().any(|frame| frame.limits(metric.index(), &measure))
+        self.frames.iter().any(|frame| frame.limits(metric.index(), measure))
     }
 
     #[inline]
-    fn measure(&self, by: Option<&Edition>) -> Measure {
+    fn measure<'a>(&self, by: Option<&'a Edition>) -> Measure<'a> {
         self.queue.generations.measure(by, &self.scope)
     }
 
     /// How each of its limits stands.
     pub fn standings(&self, now: Millis) -> Vec<Standing> {
-        self.standings_under(&self.measure(None), now)
+        self.standings_under(self.measure(None), now)
     }
 
     /// The same by the limits of an edition.
     pub fn standings_by(&self, edition: &Edition, now: Millis) -> Vec<Standing> {
-        self.standings_under(&self.measure(Some(edition)), now)
+        self.standings_under(self.measure(Some(edition)), now)
     }
 
-    fn standings_under(&self, measure: &Measure, now: Millis) -> Vec<Standing> {
+    fn standings_under(&self, measure: Measure<'_>, now: Millis) -> Vec<Standing> {
         self.turn(now);
         let each = |frame| Metric::ALL.map(|metric| self.standing(frame, metric, measure, now));
         self.frames.iter().flat_map(each).flatten().collect()
@@ -148,7 +142,6 @@ impl Account {
     }
 
     pub(super) fn remaining_by(&self, by: Option<&Edition>, now: Millis) -> Remaining {
-        self.turn(now);
         let ceilings = self.ceilings(by, now);
         let left = |metric: Metric| {
             let metric = metric.index();
@@ -194,7 +187,7 @@ impl Account {
     pub fn reset(&self, now: Millis) -> Reset {
         let amending = self.amending.lock();
         self.turn(now);
-        let spent = self.spent.each_ref().map(|spent| spent.load(SeqCst));
+        let spent = self.spent.sums();
         let forget = |frame: &Frame| {
             let starts = frame.starts();
             frame.forget(spent);
@@ -211,7 +204,7 @@ impl Account {
     /// was charged before it and what was charged after.
     pub fn reset_before(&self, reset: &Reset) {
         self.turn(reset.at);
-        let spent = self.spent.each_ref().map(|spent| spent.load(SeqCst));
+        let spent = self.spent.sums();
         for frame in self.frames.iter().filter(|frame| !frame.window.is_calendar()) {
             frame.forget(spent);
         }
@@ -221,7 +214,7 @@ impl Account {
     /// has been booked, since of days that is known only as a whole.
     pub fn reset_earlier(&self, reset: &Reset, now: Millis) {
         self.turn(now);
-        let spent = self.spent.each_ref().map(|spent| spent.load(SeqCst));
+        let spent = self.spent.sums();
         for frame in self.frames.iter().filter(|frame| frame.window.is_calendar()) {
             let forgotten = reset.forgotten.iter().find(|(window, _)| *window == frame.window);
             if let (Some((_, forgotten)), true) = (forgotten, frame.window.is_same_period(reset.at, now)) {
@@ -253,29 +246,26 @@ impl Account {
         }
     }
 
-    /// How far `used` may rise.
+    /// How far `used` may rise, in what periods it is now.
     #[inline]
     fn ceilings(&self, by: Option<&Edition>, now: Millis) -> [u64; METRICS] {
-        let ceilings = self.ceilings_by(&self.measure(by), now);
+        let ceilings = self.ceilings_by(self.measure(by), now);
         match by {
             // The caps were those of the edition if they are still kept.
             Some(edition) if !self.queue.generations.keeps(edition) => {
-                self.ceilings_by(&self.measure(by), now)
+                self.ceilings_by(self.measure(by), now)
             }
             _ => ceilings,
         }
     }
 
     #[inline]
-    fn ceilings_by(&self, measure: &Measure, now: Millis) -> [u64; METRICS] {
+    fn ceilings_by(&self, measure: Measure<'_>, now: Millis) -> [u64; METRICS] {
         let mut ceilings = [NO_CAP; METRICS];
         for frame in &self.frames {
-            let starts = frame.starts();
-            for metric in 0..METRICS {
-                if frame.limits(metric, measure) {
-                    let ceiling = starts[metric].saturating_add(frame.cap(metric, measure, now));
-                    ceilings[metric] = ceilings[metric].min(ceiling);
-                }
+            frame.turn(now, &self.spent);
+            for (lowest, ceiling) in ceilings.iter_mut().zip(frame.ceilings(measure, now)) {
+                *lowest = ceiling.min(*lowest);
             }
         }
         ceilings
@@ -284,7 +274,6 @@ impl Account {
     /// Takes all of it or nothing.
     #[inline]
     pub(super) fn take(&self, asked: [u64; METRICS], by: Option<&Edition>, now: Millis) -> bool {
-        self.turn(now);
         let ceilings = self.ceilings(by, now);
         for metric in 0..METRICS {
             if self.limited[metric] && !self.take_one(metric, asked[metric], ceilings[metric]) {
@@ -341,6 +330,7 @@ impl Account {
     #[inline]
     pub(super) fn book(&self, held: [u64; METRICS], charged: [u64; METRICS], now: Millis) {
         self.turn(now);
+        let spent = self.spent.mine();
         for metric in 0..METRICS {
             if !self.limited[metric] {
                 continue;
@@ -352,7 +342,7 @@ impl Account {
                 self.used[metric].fetch_add(charged - held, SeqCst);
             }
             if charged > 0 {
-                self.spent[metric].fetch_add(charged, SeqCst);
+                spent.add(metric, charged);
             }
         }
     }
@@ -390,7 +380,7 @@ impl Account {
         let measure = self.measure(by);
         let limits = self.frames.iter().flat_map(|frame| Metric::ALL.map(|metric| (frame, metric)));
         limits.filter_map(move |(frame, metric)| {
-            let standing = self.standing(frame, metric, &measure, now)?;
+            let standing = self.standing(frame, metric, measure, now)?;
             let asked = asked[metric.index()];
             let short = Shortfall {
                 scope: self.scope.clone(),
@@ -407,16 +397,16 @@ impl Account {
         })
     }
 
-    fn standing(&self, frame: &Frame, metric: Metric, by: &Measure, now: Millis) -> Option<Standing> {
+    fn standing(&self, frame: &Frame, metric: Metric, by: Measure<'_>, now: Millis) -> Option<Standing> {
         let index = metric.index();
         if !frame.limits(index, by) {
             return None;
         }
         // In this order, so that each is at least the one before, whatever others do meanwhile.
         let start = frame.starts()[index];
-        let spent = self.spent[index].load(SeqCst);
+        let spent = self.spent.sum(index);
         let used = self.used[index].load(SeqCst);
-        let cap = frame.cap(index, by, now);
+        let cap = frame.caps(by, now)[index];
         let in_window = used.saturating_sub(start);
         let remaining = cap.saturating_sub(in_window);
         let frees_at = match self.frees(frame, index, 1, cap) {
@@ -437,7 +427,7 @@ impl Account {
 
     /// When the window will let that much through.
     fn frees(&self, frame: &Frame, metric: usize, asked: u64, cap: u64) -> Frees {
-        let spent = self.spent[metric].load(SeqCst);
+        let spent = self.spent.sum(metric);
         let used = self.used[metric].load(SeqCst);
         if asked > cap {
             return Frees::Never;

@@ -1,16 +1,23 @@
 //! The atomics of the ledger: those of the standard library, except in tests, which count what is changed and let a
 //! model checker switch threads at every access.
 //!
-//! Everything is sequentially consistent. On the machines that matter a read costs the same and a change costs the
-//! same, and what the checker explores is then all that can happen.
+//! Everything is sequentially consistent, but for what one thread writes alone. On the machines that matter a read costs
+//! the same and a change costs the same, and what the checker explores is then all that can happen.
 
 #[cfg(not(test))]
 pub(super) use std::sync::atomic::AtomicU64;
 
+/// Which thread of a model this is; none outside of one.
+#[cfg(not(test))]
+#[inline]
+pub(super) const fn thread_of_model() -> Option<usize> {
+    None
+}
+
 #[cfg(test)]
 pub(super) use checked::AtomicU64;
 #[cfg(test)]
-pub(super) use checked::{changes_of, model, switch};
+pub(super) use checked::{changes_of, model, switch, thread_of_model};
 
 #[cfg(test)]
 mod checked {
@@ -52,6 +59,11 @@ mod checked {
         in_model
     }
 
+    /// Which thread of a model this is; none outside of one.
+    pub(crate) fn thread_of_model() -> Option<usize> {
+        IN_MODEL.get().then(|| shuttle::current::me().into())
+    }
+
     #[derive(Debug, Default)]
     pub(crate) struct AtomicU64(Plain);
 
@@ -78,16 +90,8 @@ mod checked {
             self.change().fetch_sub(value, order)
         }
 
-        pub(crate) fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
-            self.change().fetch_or(value, order)
-        }
-
         pub(crate) fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
             self.change().fetch_max(value, order)
-        }
-
-        pub(crate) fn swap(&self, value: u64, order: Ordering) -> u64 {
-            self.change().swap(value, order)
         }
 
         pub(crate) fn compare_exchange(

@@ -18,11 +18,12 @@ pub struct Edition {
 }
 
 /// The caps of one edition, as an account finds them.
-pub(super) enum Measure {
+#[derive(Clone, Copy)]
+pub(super) enum Measure<'a> {
     /// It keeps them at this place.
     Kept(usize),
-    /// It does not keep them any more; here they are.
-    Brought(Caps),
+    /// It does not keep them any more; here they are, if there are any.
+    Brought(Option<&'a Caps>),
 }
 
 /// Which generations accounts keep the caps of: no more than there are places.
@@ -75,13 +76,13 @@ fn place(generation: u64) -> usize {
 impl Generations {
     /// What an account of this scope is measured by: the caps of an edition, or those in force if none is named.
     #[inline]
-    pub(super) fn measure(&self, by: Option<&Edition>, scope: &Scope) -> Measure {
+    pub(super) fn measure<'a>(&self, by: Option<&'a Edition>, scope: &Scope) -> Measure<'a> {
         match by {
             None => Measure::Kept(place(self.newest.load(SeqCst))),
             // What ends with the call has its caps from the call, whatever the edition.
             Some(_) if matches!(scope, Scope::Root(_) | Scope::Hop(_)) => Measure::Kept(0),
             Some(edition) if self.keeps(edition) => Measure::Kept(edition.place()),
-            Some(edition) => Measure::Brought(edition.caps(scope)),
+            Some(edition) => Measure::Brought(edition.limits.of(scope)),
         }
     }
 

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::atomic::AtomicU64;
 use super::edition::{Measure, PLACES};
 use super::limits::{Cap, METRICS, NO_CAP, Window};
+use super::tally::Tally;
 use crate::Millis;
 
 /// A window, its limits, and where it starts.
@@ -110,35 +111,42 @@ impl Frame {
     }
 
     /// Whether anything of this metric is limited here.
-    #[inline]
-    pub(super) fn limits(&self, metric: usize, by: &Measure) -> bool {
-        self.bare_cap(metric, by) != NO_CAP
+    pub(super) fn limits(&self, metric: usize, by: Measure<'_>) -> bool {
+        self.bare_caps(by)[metric] != NO_CAP
     }
 
     #[inline]
-    fn bare_cap(&self, metric: usize, by: &Measure) -> u64 {
+    fn bare_caps(&self, by: Measure<'_>) -> [u64; METRICS] {
         match by {
-            Measure::Kept(place) => self.caps[*place][metric].load(Acquire),
-            Measure::Brought(caps) => caps.over(self.window).by_metric()[metric],
+            Measure::Kept(place) => self.caps[place].each_ref().map(|cap| cap.load(Acquire)),
+            Measure::Brought(caps) => {
+                caps.map_or([NO_CAP; METRICS], |caps| caps.over(self.window).by_metric())
+            }
         }
     }
 
-    /// The limit, with what was added to it for now.
+    /// The limits, with what was added to them for now. No limit and something is no limit.
     #[inline]
-    pub(super) fn cap(&self, metric: usize, by: &Measure, now: Millis) -> u64 {
-        self.bare_cap(metric, by).saturating_add(self.extra(metric, now))
+    pub(super) fn caps(&self, by: Measure<'_>, now: Millis) -> [u64; METRICS] {
+        let mut caps = self.bare_caps(by);
+        if now.0 < self.extra_until.load(SeqCst) {
+            for (cap, extra) in caps.iter_mut().zip(&self.extra) {
+                *cap = cap.saturating_add(extra.load(SeqCst));
+            }
+        }
+        caps
     }
 
-    /// What was added to the limit for now.
+    /// How far each count may rise within this window: what had been spent when it began, and its limit.
     #[inline]
-    fn extra(&self, metric: usize, now: Millis) -> u64 {
-        let extra = self.extra[metric].load(SeqCst);
-        if extra == 0 || now.0 >= self.extra_until.load(SeqCst) { 0 } else { extra }
+    pub(super) fn ceilings(&self, by: Measure<'_>, now: Millis) -> [u64; METRICS] {
+        let (starts, caps) = (self.starts(), self.caps(by, now));
+        std::array::from_fn(|metric| starts[metric].saturating_add(caps[metric]))
     }
 
     /// Whether nothing was added to the limits for now.
     pub(super) fn is_plain(&self, now: Millis) -> bool {
-        (0..METRICS).all(|metric| self.extra(metric, now) == 0)
+        now.0 >= self.extra_until.load(SeqCst) || self.extra.iter().all(|extra| extra.load(SeqCst) == 0)
     }
 
     /// Writes down another limit.
@@ -150,7 +158,7 @@ impl Frame {
 
     /// Begins a new period if it is time. A clock that goes back begins none.
     #[inline]
-    pub(super) fn turn(&self, now: Millis, spent: &[AtomicU64; METRICS]) {
+    pub(super) fn turn(&self, now: Millis, spent: &Tally) {
         let until = self.until.load(SeqCst);
         if now.0 >= until {
             self.begin_period(now.0.min(LATEST), until, spent);
@@ -160,11 +168,11 @@ impl Frame {
     /// Out of line: else the compiler works out when the month ends each time, in case it is needed.
     #[cold]
     #[inline(never)]
-    fn begin_period(&self, now: u64, mut until: u64, spent: &[AtomicU64; METRICS]) {
+    fn begin_period(&self, now: u64, mut until: u64, spent: &Tally) {
         while now >= until {
             // Read before the period begins. Whoever charges something in the new period has seen that it has begun, so
             // none of that is in here; what comes late from the old one counts as of the new one.
-            let so_far = spent.each_ref().map(|spent| spent.load(SeqCst));
+            let so_far = spent.sums();
             let end = self.window.end_of_period(now);
             match self.until.compare_exchange(until, end, SeqCst, SeqCst) {
                 Ok(_) => return self.write_starts(until, end, so_far),

@@ -45,6 +45,7 @@ mod prices;
 mod queue;
 mod reservation;
 mod shortfall;
+mod tally;
 #[cfg(test)]
 mod tests;
 

@@ -138,10 +138,15 @@ impl WaitQueue {
 
     /// Something was freed, or time has passed: lets in whom there is room for, and sends away who has waited too long.
     /// Without a time, it is as late as it was when somebody last said so.
+    #[inline]
     pub(super) fn advance(&self, now: Option<Millis>) {
-        if self.waiting.load(SeqCst) == 0 {
-            return;
+        if self.waiting.load(SeqCst) > 0 {
+            self.advance_line(now);
         }
+    }
+
+    #[cold]
+    fn advance_line(&self, now: Option<Millis>) {
         let mut line = self.lock();
         let concluded = line.advance(now);
         self.count(&line);

@@ -1,13 +1,11 @@
 //! What one call holds in the accounts that it is charged to, from when it is let through until it is settled.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 use chancery_protocol::Amount;
 use smallvec::SmallVec;
 
 use super::account::{Account, Remaining};
-use super::atomic::AtomicU64;
 use super::edition::Edition;
 use super::limits::{METRICS, Metric, Scope, Window, amount_of, by_metric};
 use super::shortfall::{Frees, Shortfall};
@@ -16,33 +14,22 @@ use crate::Millis;
 /// The accounts of one call. One of each level fits without allocating.
 pub type Accounts = SmallVec<[Arc<Account>; 6]>;
 
-/// What a call holds. Settled once, or released; dropped before, it is released.
+/// What a call holds. Whoever has it settles or releases it, which ends it; dropped before, it is released.
 ///
-/// All of it can be done from several threads at once. Whatever comes after the end finds it ended. How it keeps its
-/// accounts is up to whoever makes it: by themselves, shared with other calls, or borrowed.
+/// How it keeps its accounts is up to whoever makes it: by themselves, shared with other calls, or borrowed.
 #[derive(Debug)]
 #[must_use = "what is not kept is released at once"]
 pub struct Reservation<A: AsRef<[Arc<Account>]> = Accounts> {
     accounts: A,
     /// The limits that it goes by; those in force if none.
     by: Option<Arc<Edition>>,
-    /// Held from the start.
-    first: [u64; METRICS],
-    /// Held besides; [`SHUT`] once that is over.
-    extended: [AtomicU64; METRICS],
-    /// How often an extension was begun, and [`CLOSED`].
-    state: AtomicU64,
+    held: [u64; METRICS],
 }
-
-/// The bit of [`Reservation::state`] that says that it has ended.
-const CLOSED: u64 = 1 << 63;
-
-/// Stands for what was held besides, once somebody has taken that away to settle it.
-const SHUT: u64 = u64::MAX;
 
 /// Holds an amount in all of these accounts, or in none, by the limits in force.
 ///
 /// If several have no room, the answer is the limit that has none for longest.
+#[inline]
 pub fn reserve<A: AsRef<[Arc<Account>]>>(
     accounts: A,
     amount: Amount,
@@ -81,19 +68,19 @@ pub(super) fn try_reserve<'a>(
 }
 
 /// Takes it from all accounts, or says why not.
+#[inline]
 pub(super) fn hold(
     accounts: &[Arc<Account>],
     asked: [u64; METRICS],
     by: Option<&Edition>,
     now: Millis,
 ) -> Result<(), Shortfall> {
-    if take_all(accounts, asked, by, now).is_ok() {
-        return Ok(());
-    }
-    let short = in_the_way(accounts, asked, by, now);
-    // What was taken and given back may have been in the way of somebody who waits.
-    wake(accounts, Some(now));
-    Err(short)
+    take_all(accounts, asked, by, now).map_err(|_| {
+        let short = in_the_way(accounts, asked, by, now);
+        // What was taken and given back may have been in the way of somebody who waits.
+        wake(accounts, Some(now));
+        short
+    })
 }
 
 #[inline]
@@ -131,6 +118,7 @@ pub(super) fn tightest(
     in_the_way(accounts, by_metric(amount), by, now)
 }
 
+#[cold]
 fn in_the_way(
     accounts: &[Arc<Account>],
     asked: [u64; METRICS],
@@ -142,12 +130,12 @@ fn in_the_way(
         each.min_by_key(|short| short.remaining)
     };
     // Should nothing be limited any more, it was until just now.
-    let lifted = || nothing_left(accounts, asked, Frees::WhenSettled, now);
+    let lifted = || nothing_left(accounts, asked, now);
     refusing_longest(accounts, asked, by, now).or_else(closest).unwrap_or_else(lifted)
 }
 
-/// Nothing is to be had by this call, for a reason that is no limit of an account.
-fn nothing_left(accounts: &[Arc<Account>], asked: [u64; METRICS], frees: Frees, now: Millis) -> Shortfall {
+/// There was no room, but which limit was in the way is not known any more.
+fn nothing_left(accounts: &[Arc<Account>], asked: [u64; METRICS], now: Millis) -> Shortfall {
     let metric = Metric::ALL.into_iter().find(|metric| asked[metric.index()] > 0).unwrap_or(Metric::Tasks);
     let asked = asked[metric.index()];
     let scope = accounts.last().map_or(Scope::Global, |innermost| innermost.scope().clone());
@@ -159,7 +147,7 @@ fn nothing_left(accounts: &[Arc<Account>], asked: [u64; METRICS], frees: Frees, 
         asked,
         observed: asked,
         remaining: 0,
-        frees,
+        frees: Frees::WhenSettled,
         now,
     }
 }
@@ -175,8 +163,8 @@ fn wake(accounts: &[Arc<Account>], now: Option<Millis>) {
 // === impl Reservation ===
 
 impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
-    pub(super) fn holding(accounts: A, by: Option<Arc<Edition>>, first: [u64; METRICS]) -> Self {
-        Self { accounts, by, first, extended: Default::default(), state: AtomicU64::new(0) }
+    pub(super) fn holding(accounts: A, by: Option<Arc<Edition>>, held: [u64; METRICS]) -> Self {
+        Self { accounts, by, held }
     }
 
     /// Holds an amount whether there is room or not: for what was let through before a restart, or by a gate that
@@ -190,41 +178,19 @@ impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
     }
 
     /// Holds more. To be asked before it is spent; who is refused must not spend it.
-    pub fn extend(&self, more: Amount, now: Millis) -> Result<(), Shortfall> {
+    pub fn extend(&mut self, more: Amount, now: Millis) -> Result<(), Shortfall> {
         let more = by_metric(more);
-        // A call that is settled may spend nothing.
-        if self.state.fetch_add(1, SeqCst) & CLOSED != 0 {
-            return Err(nothing_left(self.accounts(), more, Frees::Never, now));
-        }
         hold(self.accounts(), more, self.by.as_deref(), now)?;
-        for metric in 0..METRICS {
-            if more[metric] > 0 && !self.add(metric, more[metric]) {
-                // Settled meanwhile, along with what of this was added before.
-                let rest = std::array::from_fn(|other| if other < metric { 0 } else { more[other] });
-                self.give_back(rest, Some(now));
-                return Err(nothing_left(self.accounts(), more, Frees::Never, now));
-            }
+        for (held, more) in self.held.iter_mut().zip(more) {
+            *held = held.saturating_add(more);
         }
         Ok(())
     }
 
-    /// Adds to what is held besides, unless that is over.
-    fn add(&self, metric: usize, more: u64) -> bool {
-        let mut extended = self.extended[metric].load(SeqCst);
-        while extended != SHUT {
-            let after = extended.saturating_add(more);
-            match self.extended[metric].compare_exchange(extended, after, SeqCst, SeqCst) {
-                Ok(_) => return true,
-                Err(newer) => extended = newer,
-            }
-        }
-        false
-    }
-
-    /// Charges this and holds nothing any more. What it is more than was held is a debt of the accounts. The first time
-    /// counts.
-    pub fn settle(&self, charged: Amount, now: Millis) {
-        let Some(held) = self.close() else { return };
+    /// Charges this and holds nothing any more. What it is more than was held is a debt of the accounts.
+    #[inline]
+    pub fn settle(mut self, charged: Amount, now: Millis) {
+        let held = std::mem::take(&mut self.held);
         let charged = by_metric(charged);
         for account in self.accounts() {
             account.book(held, charged, now);
@@ -233,22 +199,13 @@ impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
     }
 
     /// Charges nothing and holds nothing any more.
-    pub fn release(&self, now: Millis) {
-        if let Some(held) = self.close() {
-            self.give_back(held, Some(now));
-        }
+    pub fn release(mut self, now: Millis) {
+        self.give_back(Some(now));
     }
 
     /// What it holds.
     pub fn amount(&self) -> Amount {
-        if self.state.load(SeqCst) & CLOSED != 0 {
-            return Amount::default();
-        }
-        let extended = self.extended.each_ref().map(|extended| extended.load(SeqCst));
-        amount_of(std::array::from_fn(|metric| match extended[metric] {
-            SHUT => 0,
-            extended => self.first[metric].saturating_add(extended),
-        }))
+        amount_of(self.held)
     }
 
     /// How much could still be held besides: the least over its accounts.
@@ -264,34 +221,20 @@ impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
         self.accounts.as_ref()
     }
 
-    /// Ends it, and says what it held. None if that has been done.
-    fn close(&self) -> Option<[u64; METRICS]> {
-        let state = self.state.fetch_or(CLOSED, SeqCst);
-        if state & CLOSED != 0 {
-            return None;
-        }
-        // Nobody has begun to extend it, and nobody will.
-        if state == 0 {
-            return Some(self.first);
-        }
-        let extended = self.extended.each_ref().map(|extended| extended.swap(SHUT, SeqCst));
-        Some(std::array::from_fn(|metric| self.first[metric].saturating_add(extended[metric])))
-    }
-
-    fn give_back(&self, taken: [u64; METRICS], now: Option<Millis>) {
+    fn give_back(&mut self, now: Option<Millis>) {
+        let held = std::mem::take(&mut self.held);
         for account in self.accounts() {
-            account.give_back(taken);
+            account.give_back(held);
         }
         wake(self.accounts(), now);
     }
 }
 
 impl<A: AsRef<[Arc<Account>]>> Drop for Reservation<A> {
+    #[inline]
     fn drop(&mut self) {
-        if self.state.load(SeqCst) & CLOSED == 0
-            && let Some(held) = self.close()
-        {
-            self.give_back(held, None);
+        if self.held != [0; METRICS] {
+            self.give_back(None);
         }
     }
 }

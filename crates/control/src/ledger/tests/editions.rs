@@ -89,7 +89,7 @@ fn who_waits_is_let_in_by_what_it_came_with_or_by_what_is_in_force() {
 fn a_call_goes_by_what_it_came_with_however_often_that_was_exchanged() {
     let ledger = Ledger::new(limits(10));
     let first = ledger.edition();
-    let call = asks(&ledger, &first, "ann", 4).unwrap();
+    let mut call = asks(&ledger, &first, "ann", 4).unwrap();
     for most in [5, 1, 1_000, 2] {
         amend(&ledger, limits(most)).unwrap();
         call.extend(usd(1), NOON).expect("there is room by what it came with");

@@ -177,12 +177,12 @@ impl World {
             self.store.retain(|edge| edge.hop != call.edge.hop);
             return self.store.push(call.edge.clone());
         };
-        let held = call.reservation.amount();
-        call.reservation.settle(settled.charged, self.now);
-        call.reservation.settle(settled.charged, self.now);
-        self.reference.settle(&scopes(&call.edge), held, settled.charged, self.now);
         let hop = call.edge.hop;
-        self.calls.retain(|call| call.edge.hop != hop);
+        let Some(ended) = self.calls.iter().position(|call| call.edge.hop == hop) else { return };
+        let Call { edge, reservation, .. } = self.calls.remove(ended);
+        let held = reservation.amount();
+        reservation.settle(settled.charged, self.now);
+        self.reference.settle(&scopes(&edge), held, settled.charged, self.now);
     }
 
     /// Dropped without a word, as by a panic, before it was written how it ended; the store forgets it along with it.
