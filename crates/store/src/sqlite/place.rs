@@ -32,9 +32,16 @@ pub(super) struct Rank {
     pub(super) state: TaskState,
     pub(super) millis: i64,
     pub(super) nanos: u32,
-    /// When it ended, if it has.
+    /// When it ended, if it has. [`AT_ONCE`] if that is when it began, and told by `millis`.
     pub(super) ended: Option<i64>,
 }
+
+/// Stands for when a task ended that began and ended in one batch: those end in the order of their numbers, and need no
+/// place in the index by ends.
+pub(super) const AT_ONCE: i64 = 0;
+
+/// How far from now it may have ended for that.
+const ABOUT_MS: u64 = 60_000;
 
 impl Rank {
     /// A task that ends without a time ends now.
@@ -42,6 +49,14 @@ impl Rank {
         let (millis, nanos) = status.timestamp.map_or((0, 0), millis_and_nanos);
         let ended = || status.timestamp.unwrap_or_else(|| clock.now()).as_millis();
         Self { state: status.state, millis, nanos, ended: status.state.is_terminal().then(ended) }
+    }
+
+    /// The same for a task that begins and ends in one batch. A time that is not about now is somebody else's, and may be in
+    /// any order.
+    pub(super) fn of_life(status: &TaskStatus, clock: &Clock) -> Self {
+        let rank = Self::of(status, clock);
+        let is_about_now = clock.now().as_millis().abs_diff(rank.millis) <= ABOUT_MS;
+        if is_about_now { Self { ended: Some(AT_ONCE), ..rank } } else { rank }
     }
 
     /// Whether this is how the task stands.

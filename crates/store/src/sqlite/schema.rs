@@ -13,7 +13,7 @@ use crate::error::StoreError;
 
 /// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
 /// released: a change is a new one.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_push.sql"),
     include_str!("migrations/0003_push_version.sql"),
@@ -22,6 +22,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/0006_packed_events.sql"),
     include_str!("migrations/0007_limits.sql"),
     include_str!("migrations/0008_own_contexts.sql"),
+    include_str!("migrations/0009_ended_at_once.sql"),
 ];
 
 /// Tells our files from those of others: "Chan".

@@ -86,6 +86,12 @@ pub(super) struct Push {
 }
 
 impl Write {
+    /// Whether it is a whole life, and nothing rides along.
+    pub(super) fn is_a_life_alone(&self) -> bool {
+        let is_alone = self.admission.is_none() && self.state.is_none() && self.edge.is_none();
+        is_alone && matches!(self.body, Body::Life { .. })
+    }
+
     /// Tells whoever waits for it that they lead. Gives the lead back if nobody does.
     pub(super) fn appoint(&mut self, lead: Lead) -> Option<Lead> {
         let (reply, answer) = oneshot::channel();
@@ -126,7 +132,7 @@ pub(super) fn ready(
         let mut task = nothing(id);
         fold_all(&mut task, batch.into_changes());
         let fold = written.map_or_else(|| Fold::of(&task, length), Ok)?;
-        let rank = Rank::of(&task.status, clock);
+        let rank = Rank::of_life(&task.status, clock);
         let kept = KeptTask::from_json(id.clone(), rank.state, fold.json.clone());
         let body = Body::Life { context: task.context_id.clone(), rank, fold };
         return Ok((body, Kept { events: Vec::new(), length, task: Some(kept) }));

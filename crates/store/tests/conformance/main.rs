@@ -26,7 +26,7 @@ mod support;
 
 use std::sync::Arc;
 
-use chancery_store::{Store, StoreLimits};
+use chancery_store::{Clock, Store, StoreLimits};
 
 /// Makes one test of each check for a back end. `$open` makes an empty store with the limits given.
 macro_rules! store_suite {
@@ -62,7 +62,7 @@ macro_rules! store_suite {
             checks! { retention => open:
                 events_are_compacted_in_time, a_task_outlives_the_events_that_tell_it,
                 tasks_are_forgotten_in_time, one_sweep_does_it_all, the_cap_forgets_the_oldest,
-                active_tasks_stay, an_end_without_a_time_is_an_end_now,
+                the_cap_forgets_in_order_of_the_end, active_tasks_stay, an_end_without_a_time_is_an_end_now,
             }
             checks! { limits => open:
                 events_are_limited, artifacts_are_limited, artifacts_are_counted_once, bytes_are_limited,
@@ -134,3 +134,21 @@ fn with_defaults(open: impl Fn(StoreLimits) -> Store) -> Arc<Store> {
 
 store_suite!(memory, |limits| Store::open("memory:", limits).unwrap());
 store_suite!(sqlite, |limits| Store::open(&support::fresh_sqlite_url(), limits).unwrap());
+
+/// Tasks that end at once are kept in another way if they end about now.
+mod sqlite_now {
+    use super::*;
+
+    fn open(limits: StoreLimits) -> Store {
+        let clock = Clock::manual(support::at(0));
+        Store::open_with(&support::fresh_sqlite_url(), limits, clock).unwrap()
+    }
+
+    checks! { journal => store(open): a_whole_life_in_one_batch_is_compacted_at_once, nothing_follows_the_end, }
+    checks! { list => store(open): newest_status_first, filters_alone_and_together, }
+    checks! { retention => open:
+        events_are_compacted_in_time, a_task_outlives_the_events_that_tell_it,
+        tasks_are_forgotten_in_time, one_sweep_does_it_all, the_cap_forgets_the_oldest,
+        the_cap_forgets_in_order_of_the_end, active_tasks_stay,
+    }
+}

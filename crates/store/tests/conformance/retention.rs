@@ -148,6 +148,31 @@ pub(crate) async fn the_cap_forgets_the_oldest(open: impl Fn(StoreLimits) -> Sto
     assert_eq!(ids(&page), ["t39", "t38", "t37", "t36", "t35", "t34", "t33", "t32"]);
 }
 
+/// Some end where they began, some later, among some that go on: what counts is when they ended.
+pub(crate) async fn the_cap_forgets_in_order_of_the_end(open: impl Fn(StoreLimits) -> Store) {
+    let store = open(short(300));
+    for n in 0..1_200 {
+        match n % 3 {
+            0 => drop(
+                create(&name(n), TaskState::Working, n).status(TaskState::Completed, n).done(&store).await,
+            ),
+            1 => drop(create(&name(n), TaskState::Working, n).done(&store).await),
+            _ if n > 301 => drop(draft(&name(n - 301)).status(TaskState::Failed, n).done(&store).await),
+            _ => {}
+        }
+    }
+    store.sweep(at(0)).await;
+    for n in (0..1_200).filter(|n| n % 3 < 2) {
+        let ended = if n % 3 == 0 { n } else { n + 301 };
+        assert_eq!(is_gone(&store, &name(n)).await, ended < 750, "{n}");
+    }
+    assert_eq!(store.list(&scope(), &query(1)).await.unwrap().total, 400);
+}
+
+fn name(n: i64) -> String {
+    format!("t{n:04}")
+}
+
 pub(crate) async fn active_tasks_stay(open: impl Fn(StoreLimits) -> Store) {
     let store = open(limits(|limits| {
         let none = Duration::ZERO;

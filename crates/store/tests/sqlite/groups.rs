@@ -58,6 +58,35 @@ async fn one_that_is_refused_refuses_no_other() {
     assert_eq!(picture(&open(&path), "shared").await, shared);
 }
 
+/// Tasks that begin and end in their batch are written together; of those with one id, one is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_lives_with_one_id_one_is_written_and_so_are_all_others() {
+    let folder = Folder::new("lives");
+    let store = Arc::new(open(&folder.path("a.db")));
+    for round in 0..20 {
+        let outcomes = on_threads(37, |thread| {
+            let store = store.clone();
+            async move {
+                let id = if thread % 9 == 0 { format!("same-{round}") } else { format!("t{round}-{thread}") };
+                let life = create(&id, TaskState::Working, 0).status(TaskState::Completed, round);
+                life.commit(&store, &scope()).await
+            }
+        })
+        .await;
+        let of_one = outcomes.iter().step_by(9).filter(|outcome| outcome.is_ok()).count();
+        assert_eq!(of_one, 1);
+        for (thread, outcome) in outcomes.into_iter().enumerate() {
+            match outcome {
+                Ok(appended) => assert_eq!(appended.number, 2),
+                Err(StoreError::Exists { .. }) => assert_eq!(thread % 9, 0),
+                Err(other) => panic!("{thread}: {other:?}"),
+            }
+        }
+    }
+    assert_eq!(store.list(&scope(), &query(1)).await.unwrap().total, 20 * 33);
+    is_sound(&store).await;
+}
+
 #[tokio::test]
 async fn a_batch_that_nobody_waits_for_is_committed() {
     let folder = Folder::new("dropped");

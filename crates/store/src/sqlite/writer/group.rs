@@ -59,8 +59,9 @@ impl Desk {
         // Until all is shown: whoever passes the gate after a look at the database finds it at hand, too.
         let gate = self.gate.clone();
         let _writing = gate.lock();
+        let mut together = true;
         loop {
-            match self.try_commit(&writes) {
+            match self.try_commit(&writes, together) {
                 Ok(outcomes) => {
                     self.recovered();
                     return writes
@@ -69,6 +70,8 @@ impl Desk {
                         .map(|(write, outcome)| self.show(write, outcome))
                         .sum();
                 }
+                // One of some cannot be written: which, is seen when each is written alone.
+                Err((Some(_), error)) if is_of_one_batch(&error) && together => together = false,
                 // Without the one that cannot be written the others may be.
                 Err((Some(place), error)) if is_of_one_batch(&error) => {
                     let write = writes.remove(place);
@@ -85,19 +88,27 @@ impl Desk {
         }
     }
 
-    /// What each batch did or why it is refused; or why none is committed, and which one is to blame if one is.
+    /// What each batch did or why it is refused; or why none is committed, and which one is to blame if one is: the first of
+    /// some that were written together, if they were.
     #[allow(clippy::type_complexity, reason = "it is used once, and named by what it is for above")]
     fn try_commit(
         &mut self,
         writes: &[Write],
+        together: bool,
     ) -> Result<Vec<Result<Effect, StoreError>>, (Option<usize>, rusqlite::Error)> {
         let outcome = self.begin().map_err(|error| (None, error)).and_then(|()| {
             let mut outcomes = Vec::with_capacity(writes.len());
-            for (place, write) in writes.iter().enumerate() {
-                match self.write(write) {
-                    Ok(effect) => outcomes.push(Ok(effect)),
+            for run in
+                writes.chunk_by(|one, next| together && one.is_a_life_alone() && next.is_a_life_alone())
+            {
+                let outcome = match run {
+                    [write] => self.write(write).map(|effect| outcomes.push(Ok(effect))),
+                    lives => self.write_lives(lives, &mut outcomes),
+                };
+                match outcome {
+                    Ok(()) => {}
                     Err(Refusal::Own(error)) => outcomes.push(Err(error)),
-                    Err(Refusal::Sql(error)) => return Err((Some(place), error)),
+                    Err(Refusal::Sql(error)) => return Err((Some(outcomes.len()), error)),
                 }
             }
             self.finish().map_err(|error| (None, error))?;
@@ -107,6 +118,31 @@ impl Desk {
             self.roll_back();
         }
         outcome
+    }
+
+    /// Writes tasks that begin and end in their batch, and come with nothing else: each only has to be new.
+    fn write_lives(
+        &mut self,
+        writes: &[Write],
+        outcomes: &mut Vec<Result<Effect, StoreError>>,
+    ) -> Result<(), Refusal> {
+        let mut tasks = Vec::with_capacity(writes.len());
+        for write in writes {
+            if let Body::Life { context, rank, fold } = &write.body {
+                let scope = self.scope_or_new(&write.scope)?;
+                tasks.push(self.new_task(&write.id, scope, context.as_ref(), *rank, Some(fold)));
+            }
+        }
+        let all_are_new = NewTask::insert_all(&tasks, &self.connection)? == tasks.len();
+        for task in tasks {
+            if all_are_new || rows::has_task(&self.connection, task.task)? {
+                self.counts.add(task.scope, task.rank.state, 1);
+                outcomes.push(Ok(Effect { ends: true, ..Effect::default() }));
+            } else {
+                outcomes.push(Err(StoreError::Exists { id: task.id.clone() }));
+            }
+        }
+        Ok(())
     }
 
     fn write(&mut self, write: &Write) -> Result<Effect, Refusal> {
@@ -124,10 +160,10 @@ impl Desk {
             Body::Nothing => return Ok(Effect::default()),
         };
         let not_found = || StoreError::NotFound { id: write.id.clone() };
-        let scope = match self.scope(&write.scope)? {
-            Some(scope) => scope,
-            None if creates => self.begin_scope(&write.scope)?,
-            None => return Err(not_found().into()),
+        let scope = if creates {
+            self.scope_or_new(&write.scope)?
+        } else {
+            self.scope(&write.scope)?.ok_or_else(not_found)?
         };
         if let Some(admission) = &write.admission {
             check_admission(&self.connection, scope, admission)?;
@@ -135,12 +171,12 @@ impl Desk {
         let (task, effect) = match &write.body {
             Body::Life { context, rank, fold } => {
                 let task = self.begin_task(&write.id, scope, context.as_ref(), *rank, Some(fold))?;
-                (task, Effect { before: 0, name: None, ends: true, push: false })
+                (task, Effect { ends: true, ..Effect::default() })
             }
             Body::Told { context, rank, count, weight, rows } => {
                 let task = self.begin_task(&write.id, scope, context.as_ref(), *rank, None)?;
                 rows::insert_events(&self.connection, (task, 0), *count, *weight, rows)?;
-                (task, Effect { before: 0, name: None, ends: true, push: false })
+                (task, Effect { ends: true, ..Effect::default() })
             }
             Body::Events { batch, rows, rank } => {
                 self.write_events((scope, &write.id), batch, rows, *rank, write.push.as_ref())?
@@ -266,15 +302,33 @@ impl Desk {
         rank: Rank,
         fold: Option<&Fold>,
     ) -> Result<i64, Refusal> {
-        // Taken even if the transaction fails: no number is used twice.
-        let task = self.next_task;
-        self.next_task += 1;
-        let context = kept_context(id, context);
-        if !(NewTask { task, scope, id, context, rank, fold }).insert(&self.connection)? {
+        let new = self.new_task(id, scope, context, rank, fold);
+        if !new.insert(&self.connection)? {
             return Err(StoreError::Exists { id: id.clone() }.into());
         }
         self.counts.add(scope, rank.state, 1);
-        Ok(task)
+        Ok(new.task)
+    }
+
+    fn new_task<'a>(
+        &mut self,
+        id: &'a TaskId,
+        scope: i64,
+        context: Option<&'a ContextId>,
+        rank: Rank,
+        fold: Option<&'a Fold>,
+    ) -> NewTask<'a> {
+        // Taken even if the transaction fails: no number is used twice.
+        let task = self.next_task;
+        self.next_task += 1;
+        NewTask { task, scope, id, context: kept_context(id, context), rank, fold }
+    }
+
+    fn scope_or_new(&mut self, scope: &Scope) -> rusqlite::Result<i64> {
+        match self.scope(scope)? {
+            Some(number) => Ok(number),
+            None => self.begin_scope(scope),
+        }
     }
 
     pub(super) fn scope(&mut self, scope: &Scope) -> rusqlite::Result<Option<i64>> {

@@ -76,6 +76,8 @@ pub(super) struct Desk {
     /// Scopes that this transaction has made or found, to be shown when it is committed.
     fresh_scopes: Vec<(Scope, i64)>,
     next_task: i64,
+    /// No task up to this one began and ended in one batch and is still kept.
+    none_at_once_up_to: i64,
     /// Whether the last transaction failed for want of a working disk.
     is_failing: bool,
 }
@@ -123,6 +125,7 @@ impl Desk {
             tally,
             fresh_scopes: Vec::new(),
             next_task,
+            none_at_once_up_to: 0,
             is_failing: false,
         })
     }

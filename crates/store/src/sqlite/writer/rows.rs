@@ -1,7 +1,9 @@
 //! The statements of the writer.
 
+use std::sync::LazyLock;
+
 use chancery_protocol::TaskId;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Statement, ToSql, params};
 
 use crate::record::{Admission, Scope};
 use crate::sqlite::place::{self, Rank, state_number};
@@ -19,27 +21,76 @@ pub(super) struct NewTask<'a> {
     pub(super) fold: Option<&'a Fold>,
 }
 
+/// As many rows as one statement inserts at most, and all numbers of rows that there is a statement for.
+const ROWS: [usize; 5] = [16, 8, 4, 2, 1];
+
+/// The statements. One for many rows finds the end of each index once.
+static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| {
+    ROWS.map(|rows| {
+        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+        format!(
+            "INSERT INTO tasks (task, scope, id, context, state, millis, nanos, ended, number, sum, fold) \
+             VALUES {values} ON CONFLICT DO NOTHING"
+        )
+    })
+});
+
 impl NewTask<'_> {
     /// Says whether it is new indeed.
     pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        let sql = "INSERT INTO tasks (task, scope, id, context, state, millis, nanos, ended, number, sum, fold) \
-                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
-        let Rank { state, millis, nanos, ended } = self.rank;
-        let inserted = connection.prepare_cached(sql)?.execute(params![
-            self.task,
-            self.scope,
-            self.id.as_str(),
-            self.context,
-            state_number(state),
-            millis,
-            nanos,
-            ended,
-            self.fold.map(|fold| fold.number),
-            self.fold.map(|fold| fold.sum),
-            self.fold.map(|fold| &*fold.json),
-        ])?;
-        Ok(inserted > 0)
+        Ok(Self::insert_some(std::slice::from_ref(self), ROWS.len() - 1, connection)? > 0)
     }
+
+    /// Inserts those that are new. Says how many are.
+    pub(super) fn insert_all(mut tasks: &[Self], connection: &Connection) -> rusqlite::Result<usize> {
+        let mut inserted = 0;
+        for (place, rows) in ROWS.into_iter().enumerate() {
+            while let Some((some, rest)) = tasks.split_at_checked(rows) {
+                inserted += Self::insert_some(some, place, connection)?;
+                tasks = rest;
+            }
+        }
+        Ok(inserted)
+    }
+
+    fn insert_some(tasks: &[Self], place: usize, connection: &Connection) -> rusqlite::Result<usize> {
+        let mut insert = connection.prepare_cached(&INSERTS[place])?;
+        let mut values = Values { insert: &mut insert, bound: 0 };
+        for task in tasks {
+            let Rank { state, millis, nanos, ended } = task.rank;
+            values.bind(task.task)?;
+            values.bind(task.scope)?;
+            values.bind(task.id.as_str())?;
+            values.bind(task.context)?;
+            values.bind(state_number(state))?;
+            values.bind(millis)?;
+            values.bind(nanos)?;
+            values.bind(ended)?;
+            values.bind(task.fold.map(|fold| fold.number))?;
+            values.bind(task.fold.map(|fold| fold.sum))?;
+            values.bind(task.fold.map(|fold| &*fold.json))?;
+        }
+        insert.raw_execute()
+    }
+}
+
+/// The values of a statement, one after the other.
+struct Values<'a, 'c> {
+    insert: &'a mut Statement<'c>,
+    bound: usize,
+}
+
+impl Values<'_, '_> {
+    fn bind(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
+        self.bound += 1;
+        self.insert.raw_bind_parameter(self.bound, value)
+    }
+}
+
+/// Whether there is a task with this number.
+pub(super) fn has_task(connection: &Connection, task: i64) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task = ?)";
+    connection.prepare_cached(sql)?.query_row([task], |row| row.get(0))
 }
 
 pub(super) fn insert_scope(connection: &Connection, scope: &Scope) -> rusqlite::Result<i64> {

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use chancery_protocol::TaskId;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::Desk;
 use super::edges::EdgeStep;
 use crate::error::StoreError;
 use crate::sqlite::failure::unavailable;
-use crate::sqlite::place::{self, state_of};
+use crate::sqlite::place::{self, AT_ONCE, state_of};
 use crate::sqlite::write::Fold;
 
 /// One step.
@@ -39,13 +39,20 @@ pub(in crate::sqlite) struct Compaction {
 /// How many tasks, or rows of events, one step removes.
 const STEP: usize = 256;
 
+/// How many tasks one step looks at to find those.
+const LOOK: usize = 1024;
+
 /// A task to be removed.
 struct Doomed {
     task: i64,
     scope: i64,
     state: i64,
-    id: String,
+    /// Of a task that may be among those that are being written to.
+    id: Option<String>,
 }
+
+/// Tasks that have ended, each with when it did, the oldest first.
+type Ended = Vec<(i64, Doomed)>;
 
 impl Desk {
     /// Does one step. Says how much it did: nothing means that nothing is left.
@@ -94,43 +101,59 @@ impl Desk {
     fn forget(&mut self, ended_by: i64, max_tasks: usize) -> rusqlite::Result<usize> {
         let most = i64::try_from(max_tasks).unwrap_or(i64::MAX);
         let too_many = usize::try_from(self.counts.ended() - most).unwrap_or(0);
-        let sql = "SELECT task, scope, state, id, ended FROM tasks WHERE ended IS NOT NULL \
-                   ORDER BY ended, task LIMIT ?";
-        let mut oldest = Vec::new();
-        {
-            let mut select = self.connection.prepare_cached(sql)?;
-            let mut rows = select.query([STEP])?;
-            while let Some(row) = rows.next()? {
-                if row.get::<_, i64>(4)? > ended_by && oldest.len() >= too_many {
-                    break;
-                }
-                oldest.push(Doomed {
-                    task: row.get(0)?,
-                    scope: row.get(1)?,
-                    state: row.get(2)?,
-                    id: row.get(3)?,
-                });
+        let (mut oldest, is_seen_through) = self.ended_at_once()?;
+        oldest.extend(self.ended_later()?);
+        oldest.sort_by_key(|(ended, doomed)| (*ended, doomed.task));
+        oldest.truncate(STEP);
+        let due = oldest
+            .iter()
+            .enumerate()
+            .take_while(|(place, (ended, _))| *place < too_many || *ended <= ended_by);
+        oldest.truncate(due.count());
+        let removed = self.remove(oldest.into_iter().map(|(_, doomed)| doomed).collect())?;
+        Ok(if is_seen_through { removed } else { removed.max(1) })
+    }
+
+    /// The oldest of those that began and ended in one batch, which lie in the order in which they ended. Says whether there may
+    /// be some that were not looked for: only if none was found.
+    fn ended_at_once(&mut self) -> rusqlite::Result<(Ended, bool)> {
+        let sql = "SELECT task, ended, scope, state, millis FROM tasks WHERE task > ? ORDER BY task LIMIT ?";
+        let mut select = self.connection.prepare_cached(sql)?;
+        let mut rows = select.query(params![self.none_at_once_up_to, LOOK])?;
+        let (mut found, mut looked) = (Ended::new(), 0);
+        while let Some(row) = rows.next()? {
+            looked += 1;
+            let task = row.get(0)?;
+            if row.get::<_, Option<i64>>(1)? == Some(AT_ONCE) {
+                found.push((row.get(4)?, Doomed { task, scope: row.get(2)?, state: row.get(3)?, id: None }));
+            } else if found.is_empty() {
+                self.none_at_once_up_to = task;
+            }
+            if found.len() >= STEP {
+                break;
             }
         }
-        self.remove(oldest)
+        let is_seen_through = looked < LOOK || !found.is_empty();
+        Ok((found, is_seen_through))
+    }
+
+    /// The oldest of the others.
+    fn ended_later(&self) -> rusqlite::Result<Ended> {
+        let sql =
+            "SELECT task, scope, state, id, ended FROM tasks WHERE ended > 0 ORDER BY ended, task LIMIT ?";
+        let mut select = self.connection.prepare_cached(sql)?;
+        let each = select.query_map([STEP], |row| Ok((row.get(4)?, doomed(row)?)))?;
+        each.collect()
     }
 
     fn delete_owner(&mut self, realm: &str, owner: &str) -> rusqlite::Result<usize> {
         let sql = "SELECT task, scope, state, id FROM tasks WHERE scope IN \
                    (SELECT scope FROM scopes WHERE realm = ? AND owner = ?) LIMIT ?";
-        let mut owned = Vec::new();
-        {
+        let owned: Vec<_> = {
             let mut select = self.connection.prepare_cached(sql)?;
-            let mut rows = select.query(params![realm, owner, STEP])?;
-            while let Some(row) = rows.next()? {
-                owned.push(Doomed {
-                    task: row.get(0)?,
-                    scope: row.get(1)?,
-                    state: row.get(2)?,
-                    id: row.get(3)?,
-                });
-            }
-        }
+            let each = select.query_map(params![realm, owner, STEP], doomed)?;
+            each.collect::<rusqlite::Result<_>>()?
+        };
         if !owned.is_empty() {
             return self.remove(owned);
         }
@@ -163,6 +186,7 @@ impl Desk {
             }
             for Doomed { scope, state, id, .. } in run {
                 self.counts.add(*scope, state_of(*state), -1);
+                let Some(id) = id else { continue };
                 // If the transaction fails after all, they are loaded again.
                 let name = (*scope, TaskId::from(id.as_str()));
                 self.ledger.forget(&name);
@@ -175,6 +199,11 @@ impl Desk {
         }
         Ok(done)
     }
+}
+
+/// Reads a number, a scope, a state and an id.
+fn doomed(row: &Row<'_>) -> rusqlite::Result<Doomed> {
+    Ok(Doomed { task: row.get(0)?, scope: row.get(1)?, state: row.get(2)?, id: row.get(3)? })
 }
 
 /// What has been removed of the events of some tasks.
