@@ -9,7 +9,6 @@ use chancery_protocol::{EXTENSIONS_HEADER, LINEAGE_HEADER, Operation, VERSION_HE
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -19,6 +18,7 @@ use super::connections::{AnswerBody, Connections, Unanswered};
 use super::connector::Connector;
 use super::credentials::Audience;
 use super::error::{ClientError, Source};
+use super::http1::{self, Broken, MAX_HEAD_BYTES};
 use super::limit::Rate;
 use super::origin::Origin;
 use super::retry::Budget;
@@ -27,8 +27,7 @@ use crate::dialect::v0_3;
 use crate::egress::ConnectError;
 use crate::grpc::{EVENT_NUMBERS, timeout};
 
-/// How large the head of an answer may be.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+/// How many headers an answer may have, by TLS.
 const MAX_HEADERS: usize = 100;
 /// How long a connection that nobody uses is kept. Well below what servers keep them for, ours 30 seconds: a message that is sent
 /// just when the other side hangs up is lost, and is not sent again.
@@ -111,9 +110,7 @@ impl Transport {
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX));
         let connector = Connector::new(&settings, named.clone());
-        let mut http1 = http1::Builder::new();
-        http1.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
-        let plain = Connections::new(connector.clone(), http1, settings.concurrent_calls, IDLE);
+        let plain = Connections::new(connector.clone(), settings.concurrent_calls, IDLE);
         let https = builder.build(connector.clone());
         let http2 = builder.http2_only(true).build(connector);
         let extensions = settings.extensions.join(", ");
@@ -158,7 +155,7 @@ impl Transport {
     async fn answer(
         &self,
         outgoing: &Outgoing,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
     ) -> Result<Response<AnswerBody>, ClientError> {
         let origin = &outgoing.origin;
         let pooled = match (outgoing.is_grpc, origin.is_https) {
@@ -166,13 +163,13 @@ impl Transport {
                 let answered = self.plain.request(request, origin).await;
                 return answered.map_err(|unanswered| match unanswered {
                     Unanswered::NotConnected(error) => self.failed(Box::new(error), true, origin),
-                    Unanswered::Broken(error) => self.failed(Box::new(error), false, origin),
+                    Unanswered::Broken(broken) => broke(broken, origin),
                 });
             }
             (false, true) => &self.https,
             (true, _) => &self.http2,
         };
-        let answered = Box::pin(pooled.request(request)).await;
+        let answered = Box::pin(pooled.request(request.map(Full::new))).await;
         let answer = answered.map_err(|error| {
             let is_connect = error.is_connect();
             self.failed(Box::new(error), is_connect, origin)
@@ -199,8 +196,8 @@ impl Transport {
         if unsent { ClientError::Connect { origin, source } } else { ClientError::Cut { origin, source } }
     }
 
-    fn request(&self, outgoing: &Outgoing, terms: &Terms) -> Result<Request<Full<Bytes>>, ClientError> {
-        let mut request = Request::new(Full::new(outgoing.body.clone()));
+    fn request(&self, outgoing: &Outgoing, terms: &Terms) -> Result<Request<Bytes>, ClientError> {
+        let mut request = Request::new(outgoing.body.clone());
         *request.method_mut() = outgoing.method.clone();
         *request.uri_mut() = outgoing.uri.clone();
         let headers = request.headers_mut();
@@ -265,6 +262,24 @@ impl Transport {
         }
         headers.extend(terms.conditions.iter().cloned());
         Ok(())
+    }
+}
+
+/// What it means that a connection broke which nobody else uses.
+fn broke(http1::Unanswered { error, was_sent }: http1::Unanswered, origin: &Origin) -> ClientError {
+    match error {
+        Broken::HeadTooLarge => {
+            ClientError::TooLarge { what: "the head of the answer", limit: MAX_HEAD_BYTES }
+        }
+        Broken::NotHttp => ClientError::bad("it is not HTTP"),
+        error => {
+            let (origin, source) = (origin.to_string(), Box::new(error));
+            if was_sent {
+                ClientError::Cut { origin, source }
+            } else {
+                ClientError::Connect { origin, source }
+            }
+        }
     }
 }
 
