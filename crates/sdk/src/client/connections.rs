@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use http::{Request, Response, Uri};
+use http::{Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tower_service::Service as _;
 
+use super::ask::Ask;
 use super::connector::Connector;
 use super::http1::{self, Broken, Line};
 use super::origin::Origin;
@@ -79,7 +80,7 @@ impl Connections {
     /// Sends a request and waits for the head of its answer.
     pub(crate) async fn request(
         &self,
-        request: Request<Bytes>,
+        ask: Ask,
         origin: &Arc<Origin>,
     ) -> Result<Response<AnswerBody>, Unanswered> {
         loop {
@@ -87,9 +88,9 @@ impl Connections {
             let is_known = known.is_some();
             let mut line = match known {
                 Some(line) => line,
-                None => self.0.dial(request.uri().clone()).await?,
+                None => self.0.dial(ask.uri.clone()).await?,
             };
-            match line.exchange(&request).await {
+            match line.exchange(&ask).await {
                 Ok(head) => {
                     let held = Held { line, origin: origin.clone(), shelf: self.0.clone() };
                     return Ok(Response::from_parts(head, AnswerBody::Held(held)));

@@ -16,6 +16,7 @@
 //! `discovery` keeps.
 
 mod alike;
+mod ask;
 mod builder;
 mod catch_up;
 mod connections;

@@ -2,13 +2,14 @@
 
 use std::mem::MaybeUninit;
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, response, uri};
+use http::{HeaderValue, Method, Response, StatusCode, Uri, Version, response, uri};
 use httparse::{ParserConfig, Status};
 
 use super::Broken;
 use super::framing::{Chunks, Framing};
+use crate::client::ask::Ask;
 
 /// How large the head of an answer may be.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -24,25 +25,23 @@ pub(super) struct Head {
 }
 
 /// Appends the head of a request.
-pub(super) fn write(request: &Request<Bytes>, out: &mut BytesMut) {
-    let (target, headers) = (request.uri(), request.headers());
+pub(super) fn write(ask: &Ask, out: &mut BytesMut) {
     out.reserve(512);
-    out.put_slice(request.method().as_str().as_bytes());
+    out.put_slice(ask.method.as_str().as_bytes());
     out.put_u8(b' ');
-    out.put_slice(target.path_and_query().map_or("/", uri::PathAndQuery::as_str).as_bytes());
+    out.put_slice(ask.uri.path_and_query().map_or("/", uri::PathAndQuery::as_str).as_bytes());
     out.put_slice(b" HTTP/1.1\r\n");
-    if !headers.contains_key(HOST) {
-        write_line(out, HOST.as_str(), host(target).as_bytes());
+    if ask.header(&HOST).is_none() {
+        write_line(out, HOST.as_str(), host(&ask.uri).as_bytes());
     }
-    for (name, value) in headers {
+    for (name, value) in ask.headers() {
         // How long the body is, only we know.
         if name != CONTENT_LENGTH && name != TRANSFER_ENCODING {
             write_line(out, name.as_str(), value.as_bytes());
         }
     }
-    let length = request.body().len();
-    if length > 0 || matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) {
-        write_line(out, CONTENT_LENGTH.as_str(), HeaderValue::from(length).as_bytes());
+    if !ask.body.is_empty() || matches!(ask.method, Method::POST | Method::PUT | Method::PATCH) {
+        write_line(out, CONTENT_LENGTH.as_str(), HeaderValue::from(ask.body.len()).as_bytes());
     }
     out.put_slice(b"\r\n");
 }
@@ -60,9 +59,9 @@ fn host(target: &Uri) -> &str {
     authority.strip_suffix(":80").unwrap_or(authority)
 }
 
-/// Whether one of the two says that the connection is not kept.
-pub(super) fn closes(headers: &HeaderMap) -> bool {
-    has_token(headers, &CONNECTION, "close")
+/// Whether a request says that the connection is not kept.
+pub(super) fn closes(ask: &Ask) -> bool {
+    ask.headers().iter().any(|(name, value)| name == CONNECTION && has_token(value, "close"))
 }
 
 /// Takes the head of an answer off what has been read; none if it is not all there. What only announces an answer is
@@ -119,10 +118,8 @@ fn head(answer: &httparse::Response<'_, '_>, method: &Method) -> Result<Head, Br
         let value = HeaderValue::from_bytes(header.value).map_err(|_| Broken::NotHttp)?;
         parts.headers.append(name, value);
     }
-    let keeps_open = match is_old {
-        true => has_token(&parts.headers, &CONNECTION, "keep-alive"),
-        false => !closes(&parts.headers),
-    };
+    let says = |token| parts.headers.get_all(CONNECTION).iter().any(|value| has_token(value, token));
+    let keeps_open = if is_old { says("keep-alive") } else { !says("close") };
     let framing = framing(&parts, method)?;
     Ok(Head { parts, framing, keeps_open: keeps_open && framing != Framing::Close })
 }
@@ -151,20 +148,21 @@ fn framing(parts: &response::Parts, method: &Method) -> Result<Framing, Broken> 
     length.map(Framing::Length).ok_or(Broken::NotHttp)
 }
 
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case(token))
+fn has_token(value: &HeaderValue, token: &str) -> bool {
+    value.to_str().is_ok_and(|text| text.split(',').any(|word| word.trim().eq_ignore_ascii_case(token)))
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use http::Request;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn written(request: &Request<Bytes>) -> String {
+    fn written(request: Request<Bytes>) -> String {
         let mut out = BytesMut::new();
-        write(request, &mut out);
+        write(&request.into(), &mut out);
         String::from_utf8(out.to_vec()).expect("text")
     }
 
@@ -182,13 +180,13 @@ mod tests {
         let post =
             Request::post("http://a.example:80/x?y").header("accept", "z").header("content-length", "9");
         assert_eq!(
-            written(&post.body(Bytes::from_static(b"{}")).unwrap()),
+            written(post.body(Bytes::from_static(b"{}")).unwrap()),
             "POST /x?y HTTP/1.1\r\nhost: a.example\r\naccept: z\r\ncontent-length: 2\r\n\r\n"
         );
         let get = Request::get("http://a.example:8080").body(Bytes::new()).unwrap();
-        assert_eq!(written(&get), "GET / HTTP/1.1\r\nhost: a.example:8080\r\n\r\n");
+        assert_eq!(written(get), "GET / HTTP/1.1\r\nhost: a.example:8080\r\n\r\n");
         let empty = Request::post("http://a.example/").header("host", "b").body(Bytes::new()).unwrap();
-        assert_eq!(written(&empty), "POST / HTTP/1.1\r\nhost: b\r\ncontent-length: 0\r\n\r\n");
+        assert_eq!(written(empty), "POST / HTTP/1.1\r\nhost: b\r\ncontent-length: 0\r\n\r\n");
     }
 
     #[test]

@@ -14,10 +14,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::{Method, Request, response};
+use http::{Method, response};
 use hyper_util::rt::TokioIo;
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
+use super::ask::Ask;
 use crate::egress::Stream;
 use framing::{Framing, Piece};
 use head::Head;
@@ -100,17 +101,17 @@ impl Line {
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(crate) async fn exchange(&mut self, request: &Request<Bytes>) -> Result<response::Parts, Unanswered> {
-        head::write(request, &mut self.head);
-        self.body = request.body().clone();
+    pub(crate) async fn exchange(&mut self, ask: &Ask) -> Result<response::Parts, Unanswered> {
+        head::write(ask, &mut self.head);
+        self.body = ask.body.clone();
         let (whole, mut seen) = (self.head.len(), 0);
-        let answered = poll_fn(|context| self.poll_head(context, request.method(), &mut seen)).await;
+        let answered = poll_fn(|context| self.poll_head(context, &ask.method, &mut seen)).await;
         let Head { parts, framing, keeps_open } = answered.map_err(|error| {
             let was_sent = self.head.len() < whole;
             Unanswered { error, was_sent }
         })?;
         self.framing = framing;
-        self.keeps_open = keeps_open && !head::closes(request.headers());
+        self.keeps_open = keeps_open && !head::closes(ask);
         Ok(parts)
     }
 
