@@ -306,7 +306,7 @@ impl Serialize for Part {
 /// The keys of a part. Borrowed from the input where it can be; an escaped key is owned.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
-enum PartKey {
+pub(crate) enum PartKey {
     Text,
     Raw,
     Url,

@@ -62,14 +62,6 @@ impl Muffler {
         context.waker().wake_by_ref();
         Poll::Pending
     }
-
-    /// Wakes nobody until it is polled again.
-    pub(crate) fn rest(&self) {
-        if let Some((muffled, _)) = &self.waker {
-            let mut state = muffled.0.lock();
-            (state.task, state.is_pending) = (None, false);
-        }
-    }
 }
 
 impl Muffled {
@@ -171,29 +163,19 @@ mod tests {
             });
             assert_eq!((polled, polls - before), (Poll::Pending, u32::from(woken)));
         }
-        // What was ready may be ready again.
-        for _ in 0..2 {
-            muffler.rest();
-            assert!(muffler.poll(&mut Context::from_waker(task), |_| Poll::Ready(())).is_ready());
-        }
     }
 
     #[test]
-    fn who_is_woken_from_outside_wakes_its_task_unless_it_rests() {
+    fn who_is_woken_from_outside_wakes_its_task() {
         let counted = Arc::<Counted>::default();
         let task = Waker::from(counted.clone());
         let (mut muffler, mut kept) = (Muffler::default(), None);
-        for rests in [false, true] {
-            let polled: Poll<()> = muffler.poll(&mut Context::from_waker(&task), |context| {
-                kept = Some(context.waker().clone());
-                Poll::Pending
-            });
-            assert!(polled.is_pending());
-            if rests {
-                muffler.rest();
-            }
-            kept.as_ref().unwrap().wake_by_ref();
-            assert_eq!(counted.0.load(Ordering::Relaxed), 1);
-        }
+        let polled: Poll<()> = muffler.poll(&mut Context::from_waker(&task), |context| {
+            kept = Some(context.waker().clone());
+            Poll::Pending
+        });
+        assert!(polled.is_pending());
+        kept.as_ref().unwrap().wake_by_ref();
+        assert_eq!(counted.0.load(Ordering::Relaxed), 1);
     }
 }

@@ -14,6 +14,7 @@ use http::request::Parts;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use support::*;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const BINDINGS: [ProtocolBinding; 2] = [ProtocolBinding::JsonRpc, ProtocolBinding::HttpJson];
 
@@ -308,4 +309,60 @@ async fn connections_are_kept_and_used_again() {
     }
     let connections: Vec<_> = peer.heard().iter().map(|heard| heard.connection).collect();
     assert_eq!(connections, vec![0; 21]);
+}
+
+#[tokio::test]
+async fn an_answer_may_come_before_the_message_has_been_read() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let card = card(&url, "JSONRPC", false).to_string();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut begins = [0; 10];
+            stream.read_exact(&mut begins).await.expect("the beginning of a request");
+            let (status, body) = if begins.starts_with(b"GET") { (200, &*card) } else { (413, "no!") };
+            let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n", body.len());
+            let answer = format!("{head}content-type: application/json\r\nconnection: close\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.expect("somebody who reads");
+            open.push(stream);
+        }
+    });
+    let client = sdk::Client::connect(&url).await.expect("a peer");
+    for _ in 0..2 {
+        let refused = within("an answer", client.send("x".repeat(32 << 20))).await.expect_err("too much");
+        assert!(
+            matches!(&refused, ClientError::Status { status, .. } if status.as_u16() == 413),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_an_answer_says_of_its_connection_is_heeded() {
+    let heads = [
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: LENGTH",
+        "HTTP/1.0 200 OK\r\ncontent-length: LENGTH",
+        "HTTP/1.1 200 OK",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked",
+    ];
+    for head in heads {
+        let peer = Peer::agent("HTTP+JSON", false, move |_, _| {
+            let body = done().to_string();
+            let head = head.replace("LENGTH", &body.len().to_string());
+            let head = format!("{head}\r\ncontent-type: application/json\r\n\r\n");
+            match head.contains("chunked") {
+                true => {
+                    Reply::Raw(format!("{head}{:X};x=y\r\n{body}\r\n0\r\nx: y\r\n\r\n", body.len()).into())
+                }
+                false => Reply::Raw(format!("{head}{body}").into()),
+            }
+        })
+        .await;
+        let client = sdk::Client::connect(&peer.url).await.expect("a peer");
+        for _ in 0..3 {
+            client.get("t").await.expect(head);
+        }
+        assert_eq!(peer.calls().len(), 3, "{head}");
+    }
 }

@@ -33,6 +33,7 @@ mod recovery;
 mod root;
 mod spend;
 mod sqlite;
+mod whole;
 
 pub use clock::Clock;
 pub use edge::{EdgePage, EdgeQuery, MOST_EDGES, Realms};

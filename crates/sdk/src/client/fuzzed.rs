@@ -1,16 +1,21 @@
 //! The client's decoders, for [`crate::fuzzing`].
 
-use chancery_protocol::Operation;
+use chancery_protocol::{Operation, Task, TaskOutline, field};
 use http::response::Parts;
 
+use super::http1::read_in_pieces;
 use super::sse::Reader;
 use super::wire::Wire;
 
 /// The most bytes of one frame; small, so that the limit is met.
 const FRAME_LIMIT: usize = 256;
 
-/// Every wire reads an answer.
+/// Every wire reads an answer. What is a task in outline is one as a whole.
 pub(crate) fn answer(operation: Operation, head: &Parts, body: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(body) {
+        let is_task = serde_json::from_str::<field::Object<Task>>(text).is_ok();
+        assert_eq!(TaskOutline::read(text).is_ok(), is_task);
+    }
     for wire in Wire::ALL {
         let _ = wire.decode(operation, 1, head, body);
         let _ = wire.failure(operation, 1, head, body);
@@ -46,5 +51,15 @@ pub(crate) fn sse(bytes: &[u8]) {
     let whole = read(&mut std::iter::once(bytes));
     for size in [1, 2, 3, 7] {
         assert_eq!(whole, read(&mut bytes.chunks(size)), "in pieces of {size}");
+    }
+}
+
+/// However an answer is cut, it is the same. That it cannot be read may be seen later, when more of it is there.
+pub(crate) fn http1(bytes: &[u8]) {
+    let whole = read_in_pieces(bytes, usize::MAX);
+    for size in [1, 2, 3, 7] {
+        let pieces = read_in_pieces(bytes, size);
+        let is_same = pieces == whole || whole.is_err() && matches!(pieces, Ok((.., false)) | Err(_));
+        assert!(is_same, "in pieces of {size}: {pieces:?}, {whole:?}");
     }
 }

@@ -12,10 +12,11 @@
 //! ```
 //!
 //! A call passes `unary` or `stream` (time, retries, resuming), a `wire` (`jsonrpc`, `rest`, `grpc`), and `transport` (limits,
-//! credentials, interceptors) to `connections`, or to hyper's client by TLS and gRPC. Which interface of the agent is called is decided in `peer`, from the card that
+//! credentials, interceptors) to `connections` and `http1`, or to hyper's client by TLS and gRPC. Which interface of the agent is called is decided in `peer`, from the card that
 //! `discovery` keeps.
 
 mod alike;
+mod ask;
 mod builder;
 mod catch_up;
 mod connections;
@@ -29,6 +30,7 @@ mod freshness;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzed;
 pub(crate) mod grpc;
+mod http1;
 mod intercept;
 mod jsonrpc;
 mod limit;

@@ -9,16 +9,17 @@ use chancery_protocol::{EXTENSIONS_HEADER, LINEAGE_HEADER, Operation, VERSION_HE
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::ask::Ask;
 use super::connections::{AnswerBody, Connections, Unanswered};
 use super::connector::Connector;
 use super::credentials::Audience;
 use super::error::{ClientError, Source};
+use super::http1::{self, Broken, MAX_HEAD_BYTES};
 use super::limit::Rate;
 use super::origin::Origin;
 use super::retry::Budget;
@@ -27,8 +28,7 @@ use crate::dialect::v0_3;
 use crate::egress::ConnectError;
 use crate::grpc::{EVENT_NUMBERS, timeout};
 
-/// How large the head of an answer may be.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+/// How many headers an answer may have, by TLS.
 const MAX_HEADERS: usize = 100;
 /// How long a connection that nobody uses is kept. Well below what servers keep them for, ours 30 seconds: a message that is sent
 /// just when the other side hangs up is lost, and is not sent again.
@@ -41,6 +41,7 @@ const EXCERPT_CHARS: usize = 200;
 
 /// Older versions do not say which one they are.
 const V1_0: HeaderValue = HeaderValue::from_static("1.0");
+const VERSION: HeaderName = HeaderName::from_static(VERSION_HEADER);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -111,9 +112,7 @@ impl Transport {
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX));
         let connector = Connector::new(&settings, named.clone());
-        let mut http1 = http1::Builder::new();
-        http1.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
-        let plain = Connections::new(connector.clone(), http1, settings.concurrent_calls, IDLE);
+        let plain = Connections::new(connector.clone(), settings.concurrent_calls, IDLE);
         let https = builder.build(connector.clone());
         let http2 = builder.http2_only(true).build(connector);
         let extensions = settings.extensions.join(", ");
@@ -142,8 +141,8 @@ impl Transport {
         if let Some(rate) = &self.rate {
             rate.take().await;
         }
-        let request = self.request(outgoing, terms)?;
-        let response = self.answer(outgoing, request).await?;
+        let ask = self.request(outgoing, terms)?;
+        let response = self.answer(outgoing, ask).await?;
         if self.settings.interceptors.is_empty() {
             return Ok((response, place));
         }
@@ -155,24 +154,20 @@ impl Transport {
     }
 
     /// Sends a request in the way that leads there.
-    async fn answer(
-        &self,
-        outgoing: &Outgoing,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<AnswerBody>, ClientError> {
+    async fn answer(&self, outgoing: &Outgoing, ask: Ask) -> Result<Response<AnswerBody>, ClientError> {
         let origin = &outgoing.origin;
         let pooled = match (outgoing.is_grpc, origin.is_https) {
             (false, false) => {
-                let answered = self.plain.request(request, origin).await;
+                let answered = self.plain.request(ask, origin).await;
                 return answered.map_err(|unanswered| match unanswered {
                     Unanswered::NotConnected(error) => self.failed(Box::new(error), true, origin),
-                    Unanswered::Broken(error) => self.failed(Box::new(error), false, origin),
+                    Unanswered::Broken(broken) => broke(broken, origin),
                 });
             }
             (false, true) => &self.https,
             (true, _) => &self.http2,
         };
-        let answered = Box::pin(pooled.request(request)).await;
+        let answered = Box::pin(pooled.request(Request::from(ask).map(Full::new))).await;
         let answer = answered.map_err(|error| {
             let is_connect = error.is_connect();
             self.failed(Box::new(error), is_connect, origin)
@@ -199,45 +194,37 @@ impl Transport {
         if unsent { ClientError::Connect { origin, source } } else { ClientError::Cut { origin, source } }
     }
 
-    fn request(&self, outgoing: &Outgoing, terms: &Terms) -> Result<Request<Full<Bytes>>, ClientError> {
-        let mut request = Request::new(Full::new(outgoing.body.clone()));
-        *request.method_mut() = outgoing.method.clone();
-        *request.uri_mut() = outgoing.uri.clone();
-        let headers = request.headers_mut();
+    fn request(&self, outgoing: &Outgoing, terms: &Terms) -> Result<Ask, ClientError> {
+        let mut ask = Ask::new(outgoing.method.clone(), outgoing.uri.clone(), outgoing.body.clone());
         if outgoing.version == Version::V1_0 {
-            headers.insert(HeaderName::from_static(VERSION_HEADER), V1_0);
+            ask.insert(VERSION, V1_0);
         }
         if outgoing.is_grpc {
-            write_grpc(outgoing, terms, headers);
+            write_grpc(outgoing, terms, &mut ask);
         } else {
-            headers.insert(header::ACCEPT, outgoing.accept.clone());
+            ask.insert(header::ACCEPT, outgoing.accept.clone());
         }
         if let Some(content_type) = &outgoing.content_type {
-            headers.insert(header::CONTENT_TYPE, content_type.clone());
+            ask.insert(header::CONTENT_TYPE, content_type.clone());
         }
-        self.write_terms(outgoing.version, terms, headers)?;
+        self.write_terms(outgoing.version, terms, &mut ask)?;
         if self.audience.includes(&outgoing.origin) {
-            self.settings.credentials.write(headers);
+            self.settings.credentials.write(&mut ask);
         }
         if self.settings.interceptors.is_empty() {
-            return Ok(request);
+            return Ok(ask);
         }
-        let (mut head, body) = request.into_parts();
+        let (mut head, body) = Request::from(ask).into_parts();
         for interceptor in &self.settings.interceptors {
             interceptor.before(outgoing.operation, &mut head).map_err(ClientError::Intercepted)?;
         }
         if !Origin::of(&head.uri).is_ok_and(|led| led == *outgoing.origin) {
             return Err(ClientError::Intercepted("an interceptor may not lead a call elsewhere".into()));
         }
-        Ok(Request::from_parts(head, body))
+        Ok(Request::from_parts(head, body).into())
     }
 
-    fn write_terms(
-        &self,
-        version: Version,
-        terms: &Terms,
-        headers: &mut HeaderMap,
-    ) -> Result<(), ClientError> {
+    fn write_terms(&self, version: Version, terms: &Terms, ask: &mut Ask) -> Result<(), ClientError> {
         let extensions = if terms.extensions.is_empty() {
             self.extensions.clone()
         } else {
@@ -247,36 +234,56 @@ impl Transport {
         };
         if let Some(extensions) = extensions {
             if version < Version::V1_0 {
-                headers.insert(HeaderName::from_static(v0_3::EXTENSIONS_HEADER), extensions.clone());
+                ask.insert(HeaderName::from_static(v0_3::EXTENSIONS_HEADER), extensions.clone());
             }
-            headers.insert(HeaderName::from_static(EXTENSIONS_HEADER), extensions);
+            ask.insert(HeaderName::from_static(EXTENSIONS_HEADER), extensions);
         }
         if let Some(key) = &terms.idempotency_key {
-            headers.insert(IDEMPOTENCY_KEY, value("the idempotency key", key)?);
+            ask.insert(IDEMPOTENCY_KEY, value("the idempotency key", key)?);
         }
         if let Some(number) = terms.last_event {
-            headers.insert(LAST_EVENT_ID, HeaderValue::from(number));
+            ask.insert(LAST_EVENT_ID, HeaderValue::from(number));
         }
         if let Some(trace) = &terms.traceparent {
-            headers.insert(TRACEPARENT, value("the traceparent", trace)?);
+            ask.insert(TRACEPARENT, value("the traceparent", trace)?);
         }
         if let Some(lineage) = &terms.lineage {
-            headers.insert(HeaderName::from_static(LINEAGE_HEADER), value("the lineage", lineage)?);
+            ask.insert(HeaderName::from_static(LINEAGE_HEADER), value("the lineage", lineage)?);
         }
-        headers.extend(terms.conditions.iter().cloned());
+        for (name, value) in &terms.conditions {
+            ask.insert(name.clone(), value.clone());
+        }
         Ok(())
     }
 }
 
+/// What it means that a connection broke which nobody else uses.
+fn broke(http1::Unanswered { error, was_sent }: http1::Unanswered, origin: &Origin) -> ClientError {
+    match error {
+        Broken::HeadTooLarge => {
+            ClientError::TooLarge { what: "the head of the answer", limit: MAX_HEAD_BYTES }
+        }
+        Broken::NotHttp => ClientError::bad("it is not HTTP"),
+        error => {
+            let (origin, source) = (origin.to_string(), Box::new(error));
+            if was_sent {
+                ClientError::Cut { origin, source }
+            } else {
+                ClientError::Connect { origin, source }
+            }
+        }
+    }
+}
+
 /// What only gRPC says.
-fn write_grpc(outgoing: &Outgoing, terms: &Terms, headers: &mut HeaderMap) {
-    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+fn write_grpc(outgoing: &Outgoing, terms: &Terms, ask: &mut Ask) {
+    ask.insert(header::TE, HeaderValue::from_static("trailers"));
     if outgoing.operation.is_some_and(Operation::is_streaming) {
-        headers.insert(HeaderName::from_static(EVENT_NUMBERS), HeaderValue::from_static("1"));
+        ask.insert(HeaderName::from_static(EVENT_NUMBERS), HeaderValue::from_static("1"));
     }
     let left = terms.until.map(|until| until.saturating_duration_since(Instant::now()));
     if let Some(Ok(value)) = left.map(|left| HeaderValue::try_from(timeout::write(left))) {
-        headers.insert(HeaderName::from_static(timeout::GRPC_TIMEOUT), value);
+        ask.insert(HeaderName::from_static(timeout::GRPC_TIMEOUT), value);
     }
 }
 

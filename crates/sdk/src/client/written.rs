@@ -7,7 +7,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::plain_result;
-use chancery_protocol::{Error, Event, Request, SendMessageResponse, StreamResponse, Task, field};
+use chancery_protocol::{
+    Error, Event, Message, Request, SendMessageResponse, StreamResponse, Task, TaskOutline, field,
+};
 use http::response::Parts;
 
 use super::Client;
@@ -28,10 +30,12 @@ pub(crate) struct Told {
 
 /// The answer to a message.
 #[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) answer: SendMessageResponse,
-    /// `{"task":…}` and nothing beside the task, on one line, if that is how it came.
-    pub(crate) json: Option<Bytes>,
+pub(crate) enum Sent {
+    /// A task, and `{"task":…}` with nothing beside the task, on one line, if that is how it came.
+    Task(Box<Task>, Option<Bytes>),
+    /// The same of a task that has ended, and has a date: it is not going to change, so it is read only in outline.
+    Ended(TaskOutline, Bytes),
+    Message(Message),
 }
 
 /// Reads the answer to a message.
@@ -54,14 +58,17 @@ impl Finish for AsWritten {
     async fn finish(&self, answer: Answer, settings: &Settings) -> Result<Sent, ClientError> {
         let (mut head, body) = answer.response.into_parts();
         let (body, trailers) = whole_with_trailers(body, &answer.origin, settings.response_bytes).await?;
-        if let Some((task, json)) = answer.wire.plain_task(answer.id, &head, &body) {
-            return Ok(Sent { answer: SendMessageResponse::Task(task), json: Some(json) });
+        if let Some(sent) = answer.wire.plain_task(answer.id, &head, &body) {
+            return Ok(sent);
         }
         if answer.wire.is_grpc() {
             head.headers.extend(trailers.unwrap_or_default());
         }
         let replied = answer.wire.decode(answer.operation, answer.id, &head, &body)?;
-        Ok(Sent { answer: replied.expect()?, json: None })
+        Ok(match replied.expect()? {
+            SendMessageResponse::Task(task) => Sent::Task(Box::new(task), None),
+            SendMessageResponse::Message(message) => Sent::Message(message),
+        })
     }
 }
 
@@ -88,8 +95,8 @@ impl Wire {
         Ok((Told { event, payload, is_last: heard.is_last }, None))
     }
 
-    /// The task in an answer that looks as nearly all do, and its `{"task":…}`.
-    fn plain_task(self, id: u64, head: &Parts, body: &Bytes) -> Option<(Task, Bytes)> {
+    /// The task in an answer that looks as nearly all do.
+    fn plain_task(self, id: u64, head: &Parts, body: &Bytes) -> Option<Sent> {
         let types: &[&str] = match self {
             Self::JsonRpc => &["application/json"],
             _ => &["application/a2a+json", "application/json"],
@@ -98,8 +105,13 @@ impl Wire {
             return None;
         }
         let json = self.plain(id, body)?;
-        let field::Object(task) = serde_json::from_str(only_task(json)?).ok()?;
-        Some((task, body.slice_ref(json.as_bytes())))
+        let (task, json) = (only_task(json)?, body.slice_ref(json.as_bytes()));
+        let outline = TaskOutline::read(task).ok()?;
+        if outline.status.state.is_terminal() && outline.status.timestamp.is_some() {
+            return Some(Sent::Ended(outline, json));
+        }
+        let field::Object(task) = serde_json::from_str(task).ok()?;
+        Some(Sent::Task(task, Some(json)))
     }
 
     /// How many bytes of an envelope stand after what is in it.

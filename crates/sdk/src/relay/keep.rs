@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chancery_protocol::{
-    CancelTaskRequest, ContextId, Error, Hold, KeptTask, Message, Request, Task, TaskId, TaskState,
-    TaskStatus, TaskStatusUpdateEvent,
+    CancelTaskRequest, ContextId, Error, Hold, KeptTask, Message, Request, Task, TaskId, TaskOutline,
+    TaskState, TaskStatus, TaskStatusUpdateEvent,
 };
 use chancery_store::{Admission, Appended, Batch, Registration, Scope, StoreError};
 
@@ -66,6 +66,10 @@ pub(super) fn goes_on(state: TaskState) -> bool {
 
 impl About {
     pub(super) fn of(task: &Task) -> Self {
+        Self { id: task.id.clone(), context_id: task.context_id.clone(), state: task.status.state }
+    }
+
+    pub(super) fn outlined(task: &TaskOutline) -> Self {
         Self { id: task.id.clone(), context_id: task.context_id.clone(), state: task.status.state }
     }
 }

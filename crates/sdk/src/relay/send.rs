@@ -185,19 +185,20 @@ impl Core {
         let Outgoing { scope, request, options, beginning, .. } = *outgoing;
         let peer = beginning.peer.clone();
         let sent = peer.client.send_as_written(Request::SendMessage(request), options.clone()).await;
-        let Sent { answer, json } = sent.map_err(told)?;
-        let mut task = match answer {
-            SendMessageResponse::Task(task) => task,
-            SendMessageResponse::Message(message) => return Ok(SendMessageResponse::Message(message)),
+        let (about, batch) = match sent.map_err(told)? {
+            Sent::Message(message) => return Ok(SendMessageResponse::Message(message)),
+            Sent::Ended(outline, json) => (About::outlined(&outline), Batch::of_ended(outline, json)),
+            Sent::Task(mut task, json) => {
+                let json = json.filter(|_| task.status.timestamp.is_some());
+                self.date(&mut task.status);
+                let (about, mut batch) = (About::of(&task), Batch::default());
+                batch.create(task);
+                if let Some(json) = json {
+                    batch.as_written(json);
+                }
+                (about, batch)
+            }
         };
-        let json = json.filter(|_| task.status.timestamp.is_some());
-        self.date(&mut task.status);
-        let about = About::of(&task);
-        let mut batch = Batch::default();
-        batch.create(task);
-        if let Some(json) = json {
-            batch.as_written(json);
-        }
         if !goes_on(about.state) {
             // Nothing more happens to it by itself, so nobody has to be woken.
             return match self.keep_new(&scope, batch, &about, beginning, &options).await? {

@@ -18,7 +18,7 @@ mod table;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use chancery_protocol::{TaskId, TaskState, Timestamp};
+use chancery_protocol::{Json, TaskId, TaskOutline, TaskState, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
@@ -27,6 +27,7 @@ use crate::error::StoreError;
 use crate::fold::nothing;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, StoreCheck};
+use crate::whole::Whole;
 use admission::Admissions;
 use edge::Edges;
 use journal::{Closed, Journal, Terms};
@@ -162,7 +163,10 @@ impl MemoryStore {
         gone.into_iter().map(|(_, tasks)| tasks.lock().clear()).sum()
     }
 
-    fn commit(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
+    fn commit(&self, scope: &Scope, id: &TaskId, mut batch: Batch) -> Result<Appended, StoreError> {
+        if let Some(whole) = batch.take_whole(id, &self.limits.task)? {
+            return self.commit_whole(scope, id, *whole, batch.state);
+        }
         if batch.is_whole_life() {
             return self.commit_whole_life(scope, id, batch);
         }
@@ -184,6 +188,22 @@ impl MemoryStore {
             }
         }
         Ok(appended)
+    }
+
+    fn commit_whole(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        whole: Whole,
+        state: Option<Json>,
+    ) -> Result<Appended, StoreError> {
+        let closed = Closed::of_whole(id, &whole, state);
+        let (number, task) = (closed.number, closed.task.clone());
+        let TaskOutline { context_id, status, .. } = whole.outline;
+        let tasks = self.tasks_of(scope);
+        tasks.lock().insert(id, Listed::Closed(closed), (context_id, &status))?;
+        self.ended(tasks, id, status.timestamp);
+        Ok(Appended { events: Vec::new(), number, task, push: false })
     }
 
     fn commit_whole_life(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {

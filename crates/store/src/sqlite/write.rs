@@ -122,20 +122,21 @@ pub(super) struct Kept {
 /// Makes a batch ready: its JSON, and its fold if it is a whole life.
 pub(super) fn ready(
     id: &TaskId,
-    batch: Batch,
+    mut batch: Batch,
     limits: &TaskLimits,
     clock: &Clock,
 ) -> Result<(Body, Kept), StoreError> {
+    if let Some(whole) = batch.take_whole(id, limits)? {
+        let (context, status) = (whole.outline.context_id.clone(), &whole.outline.status);
+        return Ok(ended(id, context, Rank::of_life(status, clock), Fold::written(whole.task(), 1)));
+    }
     let length = batch.len() as u64;
     if batch.is_whole_life() && Standing::of_nothing(id).check(&batch, limits).is_ok() {
         let written = batch.written_task().map(|json| Fold::written(json, length));
         let mut task = nothing(id);
         fold_all(&mut task, batch.into_changes());
         let fold = written.map_or_else(|| Fold::of(&task, length), Ok)?;
-        let rank = Rank::of_life(&task.status, clock);
-        let kept = KeptTask::from_json(id.clone(), rank.state, fold.json.clone());
-        let body = Body::Life { context: task.context_id.clone(), rank, fold };
-        return Ok((body, Kept { events: Vec::new(), length, task: Some(kept) }));
+        return Ok(ended(id, task.context_id, Rank::of_life(&task.status, clock), fold));
     }
     let (json, ends) = batch.encode_joined()?;
     let events = split(&json, &ends);
@@ -154,6 +155,13 @@ pub(super) fn ready(
         return Ok((body, Kept { events, length, task: Some(task) }));
     }
     Ok((Body::Events { batch, rows, rank }, Kept { events, length, task: None }))
+}
+
+/// The whole life of a task.
+fn ended(id: &TaskId, context: Option<ContextId>, rank: Rank, fold: Fold) -> (Body, Kept) {
+    let task = KeptTask::from_json(id.clone(), rank.state, fold.json.clone());
+    let kept = Kept { events: Vec::new(), length: fold.number, task: Some(task) };
+    (Body::Life { context, rank, fold }, kept)
 }
 
 /// The messages that the events do not show, each with the place of its event.
