@@ -1,8 +1,9 @@
 //! Tasks that somebody works on or watches right now.
 //!
 //! A live task has a small ring of its newest events, so that those who keep up never touch the store; whoever
-//! lags behind the ring reads the store instead. It lives as long as somebody who works on it, or a subscriber, holds
-//! it. What else is to be known of who works on it is `W`, which only those know who do.
+//! lags behind the ring reads the store instead. What everyone who watches has seen goes when the next event comes, so a
+//! stream that is held open for long stays small. A live task lives as long as somebody who works on it, or a subscriber,
+//! holds it. What else is to be known of who works on it is `W`, which only those know who do.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -132,6 +133,7 @@ impl<W> Live<W> {
         // Most tasks have one watcher, who is woken without a list.
         let (first, others): (_, Vec<Waker>) = {
             let mut ring = self.ring.lock();
+            ring.forget_seen();
             ring.push(events);
             ring.ended |= ended;
             let mut woken = ring.watchers.iter_mut().filter_map(Option::take);
@@ -178,6 +180,16 @@ impl<W> Drop for Live<W> {
 // === impl Ring ===
 
 impl Ring {
+    /// Lets go of what is there if there are watchers and all of them wait for more. One who comes later, from an earlier
+    /// event on, finds it in the store.
+    fn forget_seen(&mut self) {
+        let watching = self.watchers.len() - self.free.len();
+        if watching > 0 && self.watchers.iter().flatten().count() == watching {
+            self.events.clear();
+            self.bytes = 0;
+        }
+    }
+
     fn push(&mut self, events: &[Event]) {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
         let follows = self.events.back().is_none_or(|newest| newest.number + 1 == first.number);
@@ -226,5 +238,47 @@ impl<W> Drop for Watcher<W> {
         let mut ring = self.live.ring.lock();
         ring.watchers[self.place] = None;
         ring.free.push(self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(number: u64) -> Event {
+        Event { number, json: format!("{number}").into() }
+    }
+
+    #[test]
+    fn what_every_watcher_has_seen_goes_with_the_next_event() {
+        let scope = Scope { realm: "r".into(), owner: "o".into(), agent: "a".into() };
+        let live = LiveTasks::<()>::default().enter(&scope, &TaskId::from("t"));
+        let numbers = || live.ring.lock().events.iter().map(|event| event.number).collect::<Vec<_>>();
+        let read = |watcher: &Watcher<()>, cursor| {
+            let mut found = VecDeque::new();
+            let outcome = watcher.fetch(cursor, &mut found, Waker::noop());
+            (outcome, found.iter().map(|event| event.number).collect::<Vec<_>>())
+        };
+        live.publish(&[event(1)], false);
+        live.publish(&[event(2)], false);
+        assert_eq!(numbers(), [1, 2], "nobody has come for them yet");
+        let (one, other) = (live.clone().watch(), live.clone().watch());
+        assert_eq!(read(&one, 0), (Found::Events, vec![1, 2]));
+        assert_eq!(read(&one, 2), (Found::Waiting, vec![]));
+        live.publish(&[event(3)], false);
+        assert_eq!(numbers(), [1, 2, 3], "one of them has not come yet");
+        assert_eq!(read(&other, 0), (Found::Events, vec![1, 2, 3]));
+        assert_eq!((read(&one, 3).0, read(&other, 3).0), (Found::Waiting, Found::Waiting));
+        live.publish(&[event(4)], false);
+        assert_eq!(numbers(), [4]);
+        assert_eq!(read(&one, 3), (Found::Events, vec![4]));
+        assert_eq!(
+            read(&live.clone().watch(), 1),
+            (Found::Lagging, vec![]),
+            "who comes late reads the store"
+        );
+        drop(other);
+        live.publish(&[event(5)], true);
+        assert_eq!(numbers(), [4, 5], "who has been woken has not seen it yet");
     }
 }
