@@ -300,6 +300,11 @@ impl Batch {
 
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.
     pub(crate) fn encode(&self) -> Result<Vec<Event>, StoreError> {
+        if self.changes.len() == 1 {
+            let mut json = Vec::with_capacity(self.encoded_bytes());
+            self.encode_one(0, &mut json)?;
+            return Ok(vec![Event { number: 1, json: json.into() }]);
+        }
         let (json, ends) = self.encode_joined()?;
         Ok(split(&json, &ends))
     }
@@ -309,14 +314,19 @@ impl Batch {
         // Not made to fit: it is gone when everyone has been shown it.
         let mut json = Vec::with_capacity(self.encoded_bytes());
         let mut ends = Vec::with_capacity(self.changes.len());
-        for (index, change) in self.changes.iter().enumerate() {
-            match self.written(index) {
-                Some(written) => json.extend_from_slice(written),
-                None => write_json(&mut json, &change.wire())?,
-            }
+        for index in 0..self.changes.len() {
+            self.encode_one(index, &mut json)?;
             ends.push(json.len());
         }
         Ok((Bytes::from(json), ends))
+    }
+
+    fn encode_one(&self, index: usize, json: &mut Vec<u8>) -> Result<(), StoreError> {
+        match self.written(index) {
+            Some(written) => json.extend_from_slice(written),
+            None => write_json(json, &self.changes[index].wire())?,
+        }
+        Ok(())
     }
 
     fn written(&self, index: usize) -> Option<&Bytes> {

@@ -95,23 +95,30 @@ impl EventFrames {
     }
 
     fn write_event(&self, out: &mut BytesMut, event: &Event) {
-        let length = self.head.len() + event.json.len() + 48;
+        let mut digits = itoa::Buffer::new();
+        let number = digits.format(event.number);
+        let around = match self.framing {
+            Framing::JsonRpc(..) => b"id: \ndata: }\n\n".len(),
+            Framing::Rest(_) => b"id: \ndata: \n\n".len(),
+        };
+        let length = around + number.len() + self.head.len() + event.json.len();
         if out.capacity() - out.len() < length {
-            // Room for those that are at hand as well, which are about as long.
-            out.reserve(length + FRAME_BYTES.min(length * self.events.size_hint().0));
+            // Room for those that are at hand as well, which are about as long. For one alone it is exact, so that nothing
+            // more is needed to hand it on.
+            out.reserve(length + FRAME_BYTES.min((length + 8) * self.events.size_hint().0));
         }
         if event.number > 0 {
             out.extend_from_slice(b"id: ");
-            out.extend_from_slice(itoa::Buffer::new().format(event.number).as_bytes());
+            out.extend_from_slice(number.as_bytes());
             out.extend_from_slice(b"\n");
         }
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(&self.head);
         out.extend_from_slice(&event.json);
-        out.extend_from_slice(match self.framing {
-            Framing::JsonRpc(..) => b"}\n\n",
-            Framing::Rest(_) => b"\n\n",
-        });
+        match self.framing {
+            Framing::JsonRpc(..) => out.extend_from_slice(b"}\n\n"),
+            Framing::Rest(_) => out.extend_from_slice(b"\n\n"),
+        }
     }
 
     /// A failure in the middle of a stream: said in an event of its own, after which the stream ends.
