@@ -52,7 +52,6 @@ pub mod egress;
 pub mod fuzzing;
 #[cfg(feature = "client")]
 mod grpc;
-#[cfg(feature = "client")]
 mod muffler;
 #[cfg(feature = "client")]
 mod protobuf;

@@ -62,6 +62,11 @@ impl Muffler {
         context.waker().wake_by_ref();
         Poll::Pending
     }
+
+    /// Whether what was polled last waits for something, so that there is no reason to poll it.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waker.as_ref().is_some_and(|(muffled, _)| muffled.0.lock().is_pending)
+    }
 }
 
 impl Muffled {

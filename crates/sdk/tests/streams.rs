@@ -5,8 +5,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_sdk::protocol::Timestamp;
-use chancery_sdk::{AgentSpec, ErrorCode, Outcome, ServerLimits, Turn};
+use chancery_sdk::protocol::{StreamResponse, Timestamp};
+use chancery_sdk::{AgentSpec, Endpoint as _, ErrorCode, Outcome, ServerLimits, TaskState, Turn};
+use futures_util::StreamExt as _;
 use serde_json::json;
 use support::*;
 use tokio::sync::Semaphore;
@@ -282,6 +283,25 @@ async fn closing_one_stream_leaves_the_others_and_the_task_alone() {
     let rest = others[0].rest().await;
     assert_eq!(ids(&rest), (3..=13).collect::<Vec<_>>());
     assert_eq!(state(&client.get(&task).await), COMPLETED);
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_although_nobody_reads_its_stream() {
+    let (spec, permits) = stepper(5);
+    let runtime = runtime(spec);
+    let request = json!({"message": message("go")});
+    let mut stream = runtime.send_streaming_message(call("ann", &request)).await.expect("a stream");
+    let first = stream.next().await.expect("the task").expect("no failure");
+    let StreamResponse::Task(task) = first.payload().expect("an event") else { panic!("no task") };
+    permits.add_permits(6);
+    let look = || async {
+        let task = runtime.get_task(call("ann", &json!({"id": task.id}))).await.expect("the task");
+        task.into_task().expect("a whole task").status.state
+    };
+    until("the turn to end", || async { look().await == TaskState::Completed }).await;
+    // All of it is there for whoever reads after all.
+    let rest: Vec<_> = stream.map(|event| event.expect("no failure").number).collect().await;
+    assert_eq!(rest, (2..=8).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ use super::line::{Line, Live, Pen};
 use super::told::{Ending, cannot_be_watched, cause_of};
 use crate::alarm::Alarm;
 use crate::client::{Client, ClientError, Feed, Options, Told};
-use crate::tasks::Subscription;
+use crate::tasks::{Subscription, Unstoppable};
 
 /// How much is written at a time.
 const FULL_BATCH: usize = 64;
@@ -119,7 +119,7 @@ impl Core {
         options: Options,
     ) -> EventStream {
         match self.follower((live, pen), state, Some(events), said, options) {
-            Some(follower) => self.carriers.carry(shown, follower),
+            Some(follower) => self.carriers.carry(shown, Unstoppable::boxed(follower)),
             None => Box::pin(shown),
         }
     }

@@ -24,7 +24,6 @@
 //! | `queued` | messages that are not let through yet |
 //! | `peers` | the agents behind a relay, and which one has a task |
 //! | `follow` | a task that goes on there, followed until it ends |
-//! | `carry` | who polls a follower |
 //! | `line` | who writes, where the same thing could be heard twice |
 //! | `delta` | what is new in a task |
 //! | `told` | what callers are told when it goes wrong |
@@ -34,7 +33,6 @@
 mod absent;
 #[cfg(feature = "server")]
 mod card;
-mod carry;
 mod delta;
 mod follow;
 mod keep;
@@ -62,8 +60,7 @@ use chancery_store::{Scope, Store};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::{Client, ClientError, Options};
-use crate::tasks::{Notifier, Tasks, Unstoppable, no_extended_card};
-use carry::Carriers;
+use crate::tasks::{Carriers, Notifier, Tasks, Unstoppable, no_extended_card};
 use line::Line;
 
 pub use peers::RelayPeers;
@@ -101,7 +98,7 @@ pub struct RelayEndpoint {
 struct Core {
     peers: RelayPeers,
     tasks: Tasks<Line>,
-    carriers: Carriers,
+    carriers: Carriers<()>,
     blocking_timeout: Duration,
     patience: Duration,
     tells_descent: bool,

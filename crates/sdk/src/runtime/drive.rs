@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use chancery_protocol::{BoxFuture, Error, ErrorCode, Event, Hold, KeptTask, Message, TaskState};
+use chancery_protocol::{Error, ErrorCode, Event, Hold, KeptTask, Message, TaskState};
 use chancery_store::{Appended, Batch, Scope, StoreError};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
@@ -23,7 +23,7 @@ use super::failure::{conclude_failure, conclude_panic};
 use super::sink::{FULL_BATCH, Sink};
 use crate::agent::{AgentFuture, Failure, Outcome};
 use crate::alarm::Alarm;
-use crate::tasks::{TurnEnd, from_store, task_is_over};
+use crate::tasks::{TurnEnd, Unstoppable, from_store, task_is_over};
 
 /// A turn that is being run.
 pub(super) struct Drive {
@@ -66,8 +66,10 @@ pub(super) enum Opened {
 
 /// What a launched turn shows first.
 pub(super) enum Launched {
-    /// The task exists.
+    /// The task exists, and the turn is over or runs on its own.
     Task(Opened),
+    /// The task exists, and the rest of its turn is still to be run.
+    Begun(Arc<Live>, Unstoppable<Result<Done, Error>>),
     /// There will be none: this is the answer.
     Message(Message),
 }
@@ -146,28 +148,31 @@ impl Drive {
     async fn work(&mut self) -> Result<Option<Outcome>, StoreError> {
         let mut stop = Stop::default();
         loop {
-            let step = self.step(&mut stop).await;
-            let id = self.sink.task_id();
-            match step {
-                Step::Emitted(batch) => {
-                    let more_is_coming = batch.len() >= FULL_BATCH;
-                    self.commit(batch, false).await?;
-                    if more_is_coming {
-                        // A long burst is shown while it goes on, and leaves room for others.
-                        tokio::task::yield_now().await;
-                    }
-                }
-                Step::Returned(Ok(outcome)) => return Ok(Some(outcome)),
-                Step::Returned(Err(failure)) => return Ok(Some(conclude_failure(id, failure))),
-                Step::Panicked(panic) => return Ok(Some(conclude_panic(id, &*panic))),
-                Step::DeadlinePassed => {
-                    return Ok(Some(conclude_failure(
-                        id,
-                        Failure::public("The deadline of the turn has passed"),
-                    )));
-                }
-                Step::Canceled => return Ok(None),
+            // Taken apart before anything is awaited: a turn that waits is not to hold room for how it may end.
+            let batch = match self.step(&mut stop).await {
+                Step::Emitted(batch) => batch,
+                over => return Ok(self.outcome(over)),
+            };
+            let more_is_coming = batch.len() >= FULL_BATCH;
+            self.commit(batch, false).await?;
+            if more_is_coming {
+                // A long burst is shown while it goes on, and leaves room for others.
+                tokio::task::yield_now().await;
             }
+        }
+    }
+
+    /// What the last step of a turn comes to; none if the task was canceled.
+    fn outcome(&self, last: Step) -> Option<Outcome> {
+        let id = self.sink.task_id();
+        match last {
+            Step::Returned(Ok(outcome)) => Some(outcome),
+            Step::Returned(Err(failure)) => Some(conclude_failure(id, failure)),
+            Step::Panicked(panic) => Some(conclude_panic(id, &*panic)),
+            Step::DeadlinePassed => {
+                Some(conclude_failure(id, Failure::public("The deadline of the turn has passed")))
+            }
+            Step::Emitted(_) | Step::Canceled => None,
         }
     }
 
@@ -267,19 +272,24 @@ impl Drive {
         task
     }
 
-    /// Runs the turn on its own. Returns as soon as there is something to show.
+    /// Runs the turn. Returns as soon as there is something to show. What is left of it by then goes on elsewhere, unless it
+    /// was polled here and its task exists: then it is handed over.
     pub(super) async fn launch(mut self: Box<Self>, first: FirstPoll) -> Result<Launched, Error> {
-        let opened = self.when_opened();
+        let mut opened = self.when_opened();
         self.shows_beginning = !self.sink.is_unopened();
         self.first = first;
-        let mut turn: BoxFuture<'static, _> = Box::pin(self.run());
+        let mut turn = Unstoppable::new(self.run());
         let polled = match first {
-            FirstPoll::Here => poll_fn(|context| Poll::Ready(turn.as_mut().poll(context))).await,
+            FirstPoll::Here => poll_fn(|context| Poll::Ready(turn.poll_unpin(context))).await,
             FirstPoll::Elsewhere => Poll::Pending,
         };
         let turn = match polled {
             Poll::Ready(done) => Either::Left(std::future::ready(done)),
-            Poll::Pending => Either::Right(tokio::spawn(turn).map(|ended| ended.map_err(Error::internal)?)),
+            Poll::Pending => match opened.try_recv() {
+                Ok(Opened::Live(live)) => return Ok(Launched::Begun(live, turn)),
+                Ok(over) => return Ok(Launched::Task(over)),
+                Err(_) => Either::Right(tokio::spawn(turn).map(|ended| ended.map_err(Error::internal)?)),
+            },
         };
         match opened.await {
             Ok(opened) => Ok(Launched::Task(opened)),

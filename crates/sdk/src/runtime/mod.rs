@@ -27,7 +27,10 @@ use chancery_store::{Batch, Scope, Store, StoreError};
 use crate::spec::AgentSpec;
 #[cfg(feature = "server")]
 use crate::tasks::Door;
-use crate::tasks::{Notifier, Tasks, Unstoppable, from_store, no_extended_card, task_is_over, view};
+use crate::tasks::{
+    Carriers, Notifier, Tasks, Unstoppable, from_store, no_extended_card, task_is_over, view,
+};
+use drive::Done;
 use queue::Work;
 
 pub(crate) use failure::contained;
@@ -46,6 +49,8 @@ struct Core {
     spec: AgentSpec,
     card: Arc<AgentCard>,
     tasks: Tasks<Work>,
+    /// The turns that are polled by the streams that began them.
+    carriers: Carriers<Result<Done, Error>>,
 }
 
 impl Runtime {
@@ -76,7 +81,7 @@ impl Runtime {
         let notifier = notifier.filter(|_| spec.push_notifications);
         let tasks = Tasks::new(spec.name.clone(), store, notifier);
         let tasks = tasks.after(earlier.map(|earlier| &earlier.0.tasks));
-        Self(Arc::new(Core { spec, card, tasks }))
+        Self(Arc::new(Core { spec, card, tasks, carriers: Carriers::default() }))
     }
 
     /// Ends the tasks of this agent that were being worked on when an earlier process ended, as FAILED with a

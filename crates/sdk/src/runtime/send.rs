@@ -39,7 +39,9 @@ impl Core {
             Taken::Starts(drive) if at_once => {
                 let id = drive.sink.task_id().clone();
                 return match Box::pin(drive.launch(FirstPoll::Elsewhere)).await? {
-                    Launched::Task(_) => Ok(show(self.tasks.snapshot(&scope, &id).await?.task)),
+                    Launched::Begun(..) | Launched::Task(_) => {
+                        Ok(show(self.tasks.snapshot(&scope, &id).await?.task))
+                    }
                     Launched::Message(message) => Ok(SendMessageResponse::Message(message)),
                 };
             }
@@ -106,16 +108,21 @@ impl Core {
             Taken::Starts(mut drive) => {
                 let end = Arc::new(TurnEnd::default());
                 drive.end = Some(end.clone());
-                match drive.launch(FirstPoll::Here).await? {
-                    Launched::Task(Opened::Live(live)) if continues => {
-                        Box::pin(self.tasks.watch_from_here(live, end)).await
-                    }
-                    Launched::Task(Opened::Live(live)) => {
-                        Ok(Box::pin(Subscription::after(store, live, 0, Some(end))))
-                    }
-                    Launched::Task(Opened::Over(events)) => Ok(all(events)),
-                    Launched::Message(message) => only(message),
+                let (live, turn) = match drive.launch(FirstPoll::Here).await? {
+                    Launched::Begun(live, turn) => (live, Some(turn)),
+                    Launched::Task(Opened::Live(live)) => (live, None),
+                    Launched::Task(Opened::Over(events)) => return Ok(all(events)),
+                    Launched::Message(message) => return only(message),
+                };
+                if continues {
+                    drop(turn);
+                    return Box::pin(self.tasks.watch_from_here(live, end)).await;
                 }
+                let shown = Subscription::after(store, live, 0, Some(end));
+                Ok(match turn {
+                    Some(turn) => self.carriers.carry(shown, turn),
+                    None => Box::pin(shown),
+                })
             }
             Taken::Waits { live, end, .. } => self.tasks.watch_from_here(live, end).await,
             Taken::Repeats(id) => {

@@ -4,6 +4,7 @@
 //! elsewhere works on. Either commits what is new with [`Tasks::append`] and then shows it with [`Live::publish`]; what
 //! callers look at is the same for both.
 
+mod carry;
 mod failure;
 mod holds;
 mod incoming;
@@ -27,6 +28,7 @@ use chancery_store::{Appended, Batch, ListQuery, PageToken, Scope, Snapshot, Sto
 use futures_core::Stream as _;
 use parking_lot::RwLock;
 
+pub(crate) use carry::Carriers;
 pub(crate) use failure::{from_store, no_extended_card, task_is_over};
 use holds::Holds;
 pub(crate) use incoming::{admission, check_context};

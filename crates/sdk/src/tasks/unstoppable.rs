@@ -12,7 +12,11 @@ pub(crate) struct Unstoppable<T: Send + 'static>(Option<BoxFuture<'static, T>>);
 
 impl<T: Send + 'static> Unstoppable<T> {
     pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self(Some(Box::pin(future)))
+        Self::boxed(Box::pin(future))
+    }
+
+    pub(crate) fn boxed(future: BoxFuture<'static, T>) -> Self {
+        Self(Some(future))
     }
 }
 

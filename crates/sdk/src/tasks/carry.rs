@@ -1,0 +1,164 @@
+//! Work on a task that is carried by the very stream that shows it.
+//!
+//! Whoever began a task with a stream waits for its events anyway, so who works on it, a turn or the follower of an agent
+//! elsewhere, is polled there: what is said is written and shown in one go, without a task of its own that has to be woken
+//! in between. But a stream is polled only for as long as its client reads, and the journal must not wait for a client. So
+//! work that could go on and that its stream has not polled for a moment, or whose stream goes away, gets a task of its own
+//! after all.
+
+use std::fmt;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use chancery_protocol::{Error, Event, EventStream};
+use futures_core::Stream;
+use parking_lot::Mutex;
+
+use super::subscription::Subscription;
+use super::unstoppable::Unstoppable;
+use crate::muffler::Muffler;
+
+/// How long work that could go on may wait to be polled, at most twice.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The work that is polled by streams. What comes of it is of no use to them.
+pub(crate) struct Carriers<T: Send + 'static>(Arc<Mutex<List<T>>>);
+
+struct List<T: Send + 'static> {
+    carriers: Vec<Weak<Carrier<T>>>,
+    is_watched: bool,
+}
+
+/// Work on its way through other people's streams.
+struct Carrier<T: Send + 'static> {
+    /// None when it has come to its end, or has a task of its own.
+    work: Mutex<Option<(Unstoppable<T>, Muffler)>>,
+    was_polled: AtomicBool,
+}
+
+/// The events of a task, and who works on it.
+struct Carrying<W, T: Send + 'static> {
+    shown: Subscription<W>,
+    carrier: Arc<Carrier<T>>,
+    muffler: Muffler,
+}
+
+// === impl Carriers ===
+
+impl<T: Send + 'static> Default for Carriers<T> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(List { carriers: Vec::new(), is_watched: false })))
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Carriers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Carriers")
+    }
+}
+
+impl<T: Send + 'static> Carriers<T> {
+    /// Has a stream carry the work on its task.
+    pub(crate) fn carry<W: Send + 'static>(
+        &self,
+        shown: Subscription<W>,
+        work: Unstoppable<T>,
+    ) -> EventStream {
+        let work = Mutex::new(Some((work, Muffler::default())));
+        let carrier = Arc::new(Carrier { work, was_polled: AtomicBool::new(true) });
+        let mut list = self.0.lock();
+        list.carriers.push(Arc::downgrade(&carrier));
+        if !std::mem::replace(&mut list.is_watched, true) {
+            tokio::spawn(watch(Arc::downgrade(&self.0)));
+        }
+        drop(list);
+        Box::pin(Carrying { shown, carrier, muffler: Muffler::default() })
+    }
+}
+
+/// Looks after what is carried, for as long as anything is.
+async fn watch<T: Send + 'static>(list: Weak<Mutex<List<T>>>) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        let Some(list) = list.upgrade() else { return };
+        let mut list = list.lock();
+        list.carriers.retain(|carrier| carrier.upgrade().is_some_and(|carrier| carrier.goes_on()));
+        if list.carriers.is_empty() {
+            list.is_watched = false;
+            return;
+        }
+    }
+}
+
+// === impl Carrier ===
+
+impl<T: Send + 'static> Carrier<T> {
+    /// Whether it is still carried. What could go on and is not polled gets a task of its own.
+    fn goes_on(&self) -> bool {
+        // Whoever polls it at this moment holds it.
+        let Some(held) = self.work.try_lock() else { return true };
+        let Some((_, muffler)) = &*held else { return false };
+        let was_polled = self.was_polled.swap(false, Ordering::Relaxed);
+        if was_polled || muffler.is_waiting() {
+            return true;
+        }
+        drop(held);
+        self.set_down();
+        false
+    }
+
+    /// Says whether anything has been done.
+    fn poll(&self, context: &mut Context<'_>) -> bool {
+        self.was_polled.store(true, Ordering::Relaxed);
+        let mut held = self.work.lock();
+        let Some((work, muffler)) = &mut *held else { return false };
+        let mut has_gone_on = false;
+        let polled = muffler.poll(context, |context| {
+            has_gone_on = true;
+            Pin::new(&mut *work).poll(context)
+        });
+        if polled.is_ready() {
+            *held = None;
+        }
+        has_gone_on
+    }
+
+    /// Gives the work a task of its own: it cannot be stopped.
+    fn set_down(&self) {
+        let work = self.work.lock().take();
+        drop(work);
+    }
+}
+
+// === impl Carrying ===
+
+impl<W: Send + 'static, T: Send + 'static> Stream for Carrying<W, T> {
+    type Item = Result<Event, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Self { shown, carrier, muffler } = &mut *self;
+        muffler.poll(context, |context| {
+            if let Poll::Ready(next) = Pin::new(&mut *shown).poll_next(context) {
+                return Poll::Ready(next);
+            }
+            match carrier.poll(context) {
+                true => Pin::new(&mut *shown).poll_next(context),
+                false => Poll::Pending,
+            }
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.shown.size_hint()
+    }
+}
+
+impl<W, T: Send + 'static> Drop for Carrying<W, T> {
+    fn drop(&mut self) {
+        self.carrier.set_down();
+    }
+}
