@@ -252,13 +252,14 @@ impl Journal {
 // === impl Closed ===
 
 impl Closed {
-    /// What a batch leaves that holds the whole life of a task, and where that is listed. It takes no look at the
-    /// store, and so no lock.
+    /// A task that came as a whole.
     pub(super) fn of_whole(id: &TaskId, whole: &Whole, state: Option<Json>) -> Self {
         let task = KeptTask::from_json(id.clone(), whole.outline.status.state, whole.task().into());
         Self { task, number: 1, state }
     }
 
+    /// What a batch leaves that holds the whole life of a task, and where that is listed. It takes no look at the
+    /// store, and so no lock.
     pub(super) fn of_whole_life(
         id: &TaskId,
         mut batch: Batch,
