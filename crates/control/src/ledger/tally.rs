@@ -1,8 +1,9 @@
 //! What an account has spent in all: every call that is settled adds to it, and hardly anybody reads it.
 //!
 //! So each thread adds to a row of its own, by a load and a store, and whoever wants to know takes the sum. An atomic change
-//! is most of what a level costs; this way settling needs none. A sum may miss what is being added. That is on the
-//! safe side: it is read to know where a window starts, and a start that is too low leaves less room, never more.
+//! is most of what a level costs; this way what is settled for just what was held needs none, but at accounts that end with
+//! their call, which have no rows. A sum may miss what is being added. That is on the safe side: it is read to know where a
+//! window starts, and a start that is too low leaves less room, never more.
 
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicU64 as Plain;
