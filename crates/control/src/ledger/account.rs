@@ -2,17 +2,17 @@
 //!
 //! Two counts for each metric say it all. `used` is everything ever charged and everything that is held now; `spent` is
 //! everything ever charged. Both only ever grow, but for what is given back. A window allows `used` to rise up to
-//! what was spent when it began and its limit. The lowest of these is the ceiling; one compare-and-swap against it
-//! takes something, and no interleaving can take more than there is.
+//! what was spent when it began and its limit. The lowest of these is the ceiling, which is kept at hand; one
+//! compare-and-swap against it takes something, and no interleaving can take more than there is.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use chancery_protocol::Amount;
-use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
 use super::atomic::AtomicU64;
+use super::ceiling::Ceilings;
 use super::edition::{Edition, Measure, PLACES};
 use super::frame::Frame;
 use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window, amount_of, by_metric};
@@ -26,14 +26,13 @@ use crate::Millis;
 pub struct Account {
     used: [AtomicU64; METRICS],
     spent: Tally,
+    ceilings: Ceilings,
     frames: Frames,
     /// Whether any window has ever limited the metric. What was not is not counted.
     limited: [bool; METRICS],
     scope: Scope,
     /// Who waits for room.
     pub(super) queue: Arc<WaitQueue>,
-    /// Held by whoever changes limits.
-    amending: Mutex<()>,
 }
 
 /// The windows of an account. One is at hand, since accounts that end with a call are made for every call.
@@ -89,19 +88,27 @@ impl Account {
         let windows = Window::ALL.into_iter().map(|window| (window, over(window)));
         let limited = windows.filter(|(_, caps)| caps.iter().any(|cap| !cap.is_none()));
         let frames = limited.map(|(window, caps)| Frame::new(window, caps)).collect();
-        Self::with_frames(scope, frames, Tally::of_many(), queue)
+        let yet_to_come = Ceilings::new(0, [[0; METRICS]; PLACES]);
+        Self::with_frames(scope, frames, yet_to_come, Tally::of_many(), queue)
     }
 
     pub(super) fn for_life(scope: Scope, cap: Cap, queue: Arc<WaitQueue>) -> Self {
         let frames = smallvec![Frame::new(Window::Life, [cap; PLACES])];
-        Self::with_frames(scope, frames, Tally::of_few(), queue)
+        let for_ever = Ceilings::new(u64::MAX, [cap.by_metric(); PLACES]);
+        Self::with_frames(scope, frames, for_ever, Tally::of_few(), queue)
     }
 
-    fn with_frames(scope: Scope, frames: Frames, spent: Tally, queue: Arc<WaitQueue>) -> Self {
+    fn with_frames(
+        scope: Scope,
+        frames: Frames,
+        ceilings: Ceilings,
+        spent: Tally,
+        queue: Arc<WaitQueue>,
+    ) -> Self {
         let limits =
             |metric, frame: &Frame| (0..PLACES).any(|place| frame.limits(metric, Measure::Kept(place)));
         let limited = std::array::from_fn(|metric| frames.iter().any(|frame| limits(metric, frame)));
-        Self { used: Default::default(), spent, frames, limited, scope, queue, amending: Mutex::new(()) }
+        Self { used: Default::default(), spent, ceilings, frames, limited, scope, queue }
     }
 
     /// Whose it is.
@@ -159,7 +166,7 @@ impl Account {
     /// the account has such a window. What is not limited stays so.
     pub fn top_up(&self, window: Window, more: Amount, now: Millis) -> bool {
         let Some(frame) = self.frames.iter().find(|frame| frame.window == window) else { return false };
-        let amending = self.amending.lock();
+        let amending = self.ceilings.amend();
         frame.top_up(by_metric(more), now);
         drop(amending);
         self.queue.advance(Some(now));
@@ -177,6 +184,7 @@ impl Account {
 
     /// Writes down the limits of an edition, about what has been counted.
     pub(super) fn set_caps(&self, place: usize, caps: &Caps) {
+        let _amending = self.ceilings.amend();
         for frame in &self.frames {
             frame.set_cap(place, caps.over(frame.window));
         }
@@ -185,8 +193,8 @@ impl Account {
     /// Forgets what was charged, in all windows. What is held stays held. Says what was forgotten, for whoever wants
     /// it to outlive the process.
     pub fn reset(&self, now: Millis) -> Reset {
-        let amending = self.amending.lock();
         self.turn(now);
+        let amending = self.ceilings.amend();
         let spent = self.spent.sums();
         let forget = |frame: &Frame| {
             let starts = frame.starts();
@@ -204,6 +212,7 @@ impl Account {
     /// was charged before it and what was charged after.
     pub fn reset_before(&self, reset: &Reset) {
         self.turn(reset.at);
+        let _amending = self.ceilings.amend();
         let spent = self.spent.sums();
         for frame in self.frames.iter().filter(|frame| !frame.window.is_calendar()) {
             frame.forget(spent);
@@ -214,6 +223,7 @@ impl Account {
     /// has been booked, since of days that is known only as a whole.
     pub fn reset_earlier(&self, reset: &Reset, now: Millis) {
         self.turn(now);
+        let _amending = self.ceilings.amend();
         let spent = self.spent.sums();
         for frame in self.frames.iter().filter(|frame| frame.window.is_calendar()) {
             let forgotten = reset.forgotten.iter().find(|(window, _)| *window == frame.window);
@@ -241,14 +251,28 @@ impl Account {
     /// Begins what new periods it is time for.
     #[inline]
     pub(super) fn turn(&self, now: Millis) {
-        for frame in &self.frames {
-            frame.turn(now, &self.spent);
+        if !self.ceilings.hold(now) {
+            self.begin_periods(now);
         }
+    }
+
+    #[cold]
+    fn begin_periods(&self, now: Millis) {
+        let begun = self.frames.iter().filter(|frame| frame.turn(now, &self.spent)).count();
+        if begun > 0 {
+            self.ceilings.period_begun();
+        }
+        self.ceilings.renew(|| {
+            let until = self.frames.iter().map(|frame| frame.stands_until(now)).min();
+            let lowest = std::array::from_fn(|place| self.lowest(Measure::Kept(place), now));
+            (until.unwrap_or(u64::MAX), lowest)
+        });
     }
 
     /// How far `used` may rise, in what periods it is now.
     #[inline]
     fn ceilings(&self, by: Option<&Edition>, now: Millis) -> [u64; METRICS] {
+        self.turn(now);
         let ceilings = self.ceilings_by(self.measure(by), now);
         match by {
             // The caps were those of the edition if they are still kept.
@@ -261,14 +285,21 @@ impl Account {
 
     #[inline]
     fn ceilings_by(&self, measure: Measure<'_>, now: Millis) -> [u64; METRICS] {
-        let mut ceilings = [NO_CAP; METRICS];
+        match measure {
+            Measure::Kept(place) if self.ceilings.hold(now) => self.ceilings.at(place),
+            _ => self.lowest(measure, now),
+        }
+    }
+
+    #[cold]
+    fn lowest(&self, measure: Measure<'_>, now: Millis) -> [u64; METRICS] {
+        let mut lowest = [NO_CAP; METRICS];
         for frame in &self.frames {
-            frame.turn(now, &self.spent);
-            for (lowest, ceiling) in ceilings.iter_mut().zip(frame.ceilings(measure, now)) {
+            for (lowest, ceiling) in lowest.iter_mut().zip(frame.ceilings(measure, now)) {
                 *lowest = ceiling.min(*lowest);
             }
         }
-        ceilings
+        lowest
     }
 
     /// Takes all of it or nothing.

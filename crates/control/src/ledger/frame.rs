@@ -156,29 +156,30 @@ impl Frame {
         }
     }
 
-    /// Begins a new period if it is time. A clock that goes back begins none.
-    #[inline]
-    pub(super) fn turn(&self, now: Millis, spent: &Tally) {
-        let until = self.until.load(SeqCst);
-        if now.0 >= until {
-            self.begin_period(now.0.min(LATEST), until, spent);
-        }
+    /// Until when limits and start are what they are now.
+    pub(super) fn stands_until(&self, now: Millis) -> u64 {
+        let (until, extra_until) = (self.until.load(SeqCst), self.extra_until.load(SeqCst));
+        if now.0 < extra_until { until.min(extra_until) } else { until }
     }
 
-    /// Out of line: else the compiler works out when the month ends each time, in case it is needed.
-    #[cold]
-    #[inline(never)]
-    fn begin_period(&self, now: u64, mut until: u64, spent: &Tally) {
+    /// Begins a new period if it is time, and says whether it did. A clock that goes back begins none.
+    pub(super) fn turn(&self, now: Millis, spent: &Tally) -> bool {
+        let now = now.0.min(LATEST);
+        let mut until = self.until.load(SeqCst);
         while now >= until {
             // Read before the period begins. Whoever charges something in the new period has seen that it has begun, so
             // none of that is in here; what comes late from the old one counts as of the new one.
             let so_far = spent.sums();
             let end = self.window.end_of_period(now);
             match self.until.compare_exchange(until, end, SeqCst, SeqCst) {
-                Ok(_) => return self.write_starts(until, end, so_far),
+                Ok(_) => {
+                    self.write_starts(until, end, so_far);
+                    return true;
+                }
                 Err(newer) => until = newer,
             }
         }
+        false
     }
 
     /// Only who has moved the end from there to here comes here. Until all is written, readers see starts from before,

@@ -6,7 +6,7 @@
 //! same time; only what a foreign agent reports in excess of its reservation can, and that debt keeps further calls out.
 //!
 //! Nothing here reads a clock or waits. Memory is what counts; after a restart it is rebuilt from the [`Edge`]s in the
-//! store. Once the accounts of a call are resolved, to reserve and to settle takes no lock and allocates nothing.
+//! store. Once the accounts of a call are resolved, to reserve and to settle waits for no lock and allocates nothing.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -36,6 +36,7 @@
 
 mod account;
 mod atomic;
+mod ceiling;
 mod edition;
 mod frame;
 mod histogram;

@@ -274,7 +274,8 @@ fn three_levels_with_every_limit_take_at_most_sixty_changes() {
         let later = now + seconds(3_600);
         most = most.max(changes_of(|| reserve(&levels, held, now).unwrap().settle(charged, later)));
     }
-    assert!(most <= 60, "{most} changes");
+    // Each level works its ceilings out twice, and what it claims and leaves meanwhile is not counted.
+    assert!(most + 3 * 2 * 2 <= 60, "{most} changes");
     let one = Amount { micro_usd: 5, tokens: 5, tasks: 1 };
     let again = NOON + seconds(24 * 366 * 3_600);
     reserve(&levels, one, again).unwrap().settle(one, again);

@@ -169,6 +169,56 @@ fn nothing_passes_the_limit_of_a_day_while_it_begins() {
     });
 }
 
+/// Begins whatever periods it is time for.
+fn looks(account: &Arc<Account>, now: Millis) -> Box<dyn FnOnce() + Send> {
+    let account = [account.clone()];
+    Box::new(move || drop(reserve(&account, usd(1), now)))
+}
+
+#[test]
+fn a_day_that_several_begin_at_once_has_room_for_all_of_its_limit() {
+    explore(RandomScheduler::new(4_000), || {
+        let midnight = NOON + seconds(12 * 3_600);
+        let account = account(Caps { per_day: cap(10), ..Caps::default() });
+        reserve([account.clone()], usd(10), NOON).unwrap().settle(usd(10), NOON);
+        at_once(vec![looks(&account, midnight), looks(&account, midnight), looks(&account, midnight)]);
+        assert!(reserve([account], usd(10), midnight).is_ok());
+    });
+}
+
+#[test]
+fn what_is_added_or_forgotten_while_a_day_begins_is_there_at_once() {
+    explore(RandomScheduler::new(4_000), || {
+        let midnight = NOON + seconds(12 * 3_600);
+        let account = account(Caps { per_day: cap(10), ..Caps::default() });
+        let beginning = thread::spawn(looks(&account, midnight));
+        assert!(account.top_up(Window::Day, usd(5), midnight));
+        let all = reserve([account.clone()], usd(14), midnight).expect("one may be held by the other");
+        all.settle(usd(14), midnight);
+        account.reset(midnight);
+        assert!(reserve([account], usd(14), midnight).is_ok());
+        beginning.join().unwrap();
+    });
+}
+
+#[test]
+fn lower_limits_hold_from_when_they_are_in_force() {
+    explore(RandomScheduler::new(4_000), || {
+        let ledger = super::ledger(20, 100, Overflow::default());
+        let account = ledger.account(&Scope::Global, NOON).unwrap();
+        let others = [NOON, NOON + seconds(1)].map(|now| thread::spawn(looks(&account, now)));
+        for most in [10, 5] {
+            super::amend(&ledger, Limits { global: per_minute(most), ..Limits::default() }).unwrap();
+            assert!(reserve([account.clone()], usd(most + 1), NOON + seconds(1)).is_err());
+        }
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(reserve([account.clone()], usd(6), NOON + seconds(1)).is_err());
+        assert!(reserve([account], usd(5), NOON + seconds(1)).is_ok());
+    });
+}
+
 /// What is written down of calls: what each holds, and what it was charged.
 type Journal = Arc<Mutex<HashMap<u64, (u64, Option<u64>)>>>;
 
