@@ -35,14 +35,18 @@ impl Packed {
         if self.len == 0 {
             self.bytes.reserve(ROOM);
         }
+        let mut before: &[u8] = &self.last;
         for event in events {
             if self.len.is_multiple_of(WHOLE_EVERY) {
                 self.whole.push(self.bytes.len());
-                self.last = Bytes::new();
+                before = &[];
             }
-            put(&mut self.bytes, &self.last, &event.json);
-            self.last = event.json.clone();
+            put(&mut self.bytes, before, &event.json);
+            before = &event.json;
             self.len += 1;
+        }
+        if let Some(last) = events.last() {
+            self.last = last.json.clone();
         }
     }
 

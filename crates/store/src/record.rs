@@ -232,6 +232,10 @@ impl Batch {
 
     fn push(&mut self, change: Change) {
         self.bytes += change.weight();
+        // Changes are large, so they are moved to larger places seldom.
+        if self.changes.len() == self.changes.capacity() {
+            self.changes.reserve(3 * self.changes.len());
+        }
         self.changes.push(change);
     }
 

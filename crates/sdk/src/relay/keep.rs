@@ -208,10 +208,7 @@ impl Core {
     pub(super) async fn commit(&self, live: &Live, batch: Batch) -> Result<KeptTask, Error> {
         let (scope, id) = (live.scope(), live.task_id());
         match self.tasks.append_promised(scope, id, batch).await {
-            Ok(appended) => {
-                self.show(live, &appended);
-                Ok(appended.task)
-            }
+            Ok(appended) => Ok(self.show(live, appended)),
             Err(error @ StoreError::Transition { .. }) => {
                 let snapshot = self.tasks.snapshot(scope, id).await?;
                 if snapshot.task.is_over() {
@@ -227,16 +224,17 @@ impl Core {
         }
     }
 
-    /// Shows what was written to everyone who watches.
-    pub(super) fn show(&self, live: &Live, appended: &Appended) {
+    /// Shows what was written to everyone who watches. The task as it stands now.
+    pub(super) fn show(&self, live: &Live, appended: Appended) -> KeptTask {
         let state = appended.task.state();
         if state == TaskState::InputRequired {
             live.end_streams_after(appended.number);
         }
-        live.publish(&appended.events, state.is_terminal());
+        live.publish(appended.events, state.is_terminal());
         if state.is_terminal() {
             self.peers.ended(live.scope(), live.task_id());
         }
+        appended.task
     }
 
     /// Ends a task that the agent has not ended, and gives what its caller is told. The reason is for the log.
@@ -253,7 +251,7 @@ impl Core {
         let mut batch = Batch::default();
         batch.status(TaskStatusUpdateEvent { task_id: id.clone(), context_id, status, metadata: None }, None);
         match self.tasks.append_promised(live.scope(), id, batch).await {
-            Ok(appended) => self.show(live, &appended),
+            Ok(appended) => drop(self.show(live, appended)),
             // Somebody else has ended it.
             Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => {}
             Err(error) => return from_store(error),

@@ -65,9 +65,9 @@ impl Core {
             }
             Err(error) => return Err(from_store(error)),
         };
-        self.show(&live, &appended);
+        let task = self.show(&live, appended);
         self.have_wait(Waiter { live, pen, ended, call }, admitted);
-        Ok(view(appended.task, history_length))
+        Ok(view(task, history_length))
     }
 
     fn have_wait(self: &Arc<Self>, waiter: Waiter, admitted: Admitted) {
@@ -199,7 +199,7 @@ impl Core {
         let mut batch = Batch::default();
         batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata: None }, None);
         match self.tasks.append_promised(live.scope(), live.task_id(), batch).await {
-            Ok(appended) => self.show(live, &appended),
+            Ok(appended) => drop(self.show(live, appended)),
             // Somebody else has ended it.
             Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => {}
             Err(error) => tracing::error!(task.id = %live.task_id(), %error, "a task that waits is lost"),

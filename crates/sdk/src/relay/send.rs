@@ -214,9 +214,9 @@ impl Core {
         match self.keep_new(&scope, batch, &about, beginning, &options).await? {
             Kept::New(appended) => {
                 live.belongs_to(&peer);
-                self.show(&live, &appended);
-                self.follow((live, pen), appended.task.state(), options);
-                Ok(SendMessageResponse::Task(appended.task))
+                let task = self.show(&live, appended);
+                self.follow((live, pen), task.state(), options);
+                Ok(SendMessageResponse::Task(task))
             }
             Kept::Known(id) => {
                 drop(pen);

@@ -66,10 +66,9 @@ impl Core {
         match self.keep_new(&scope, batch, &about, beginning, &options).await? {
             Kept::New(appended) => {
                 live.belongs_to(&peer);
-                self.show(&live, &appended);
-                live.catch_up(appended.number, appended.task.is_over());
-                let state = appended.task.state();
-                drop(appended);
+                let number = appended.number;
+                let state = self.show(&live, appended).state();
+                live.catch_up(number, state.is_terminal());
                 let shown = Subscription::after(self.tasks.store.clone(), live.clone(), 0, Some(end));
                 if state.is_terminal() {
                     events.satisfied();

@@ -217,7 +217,7 @@ impl Drive {
             self.end_streams(state, appended.number);
         }
         if let Some(live) = &self.live {
-            live.publish(&appended.events, state.is_terminal());
+            live.publish(appended.events, state.is_terminal());
         }
         Ok(appended.task)
     }

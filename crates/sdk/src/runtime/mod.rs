@@ -295,7 +295,7 @@ impl Core {
         match self.tasks.append(scope, id, batch).await {
             Ok(appended) => {
                 if let Some(live) = self.tasks.live.find(scope, id) {
-                    live.publish(&appended.events, true);
+                    live.publish(appended.events, true);
                     if let Some(running) = &live.work.lock().running {
                         running.cancel();
                     }

@@ -44,7 +44,7 @@ impl Core {
             }
             Err(error) => return Err(from_store(error)),
         };
-        live.publish(&appended.events, false);
+        live.publish(appended.events, false);
         tokio::spawn(self.wait(live, sink, call, admitted));
         Ok(view(appended.task, history_length))
     }
@@ -85,7 +85,7 @@ impl Core {
         let update = TaskStatusUpdateEvent { task_id, context_id, status, metadata: None };
         batch.status(update, None);
         match self.tasks.append_promised(live.scope(), live.task_id(), batch).await {
-            Ok(appended) => live.publish(&appended.events, true),
+            Ok(appended) => live.publish(appended.events, true),
             // Somebody else has ended it.
             Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => {}
             Err(error) => tracing::error!(task.id = %live.task_id(), %error, "a task that waits is lost"),

@@ -148,7 +148,7 @@ impl Core {
             let mut batch = sink.take_batch(None);
             batch.admission = admission;
             match self.tasks.append_held(scope, sink.task_id(), batch, context.hold.clone()).await {
-                Ok(appended) => entered.publish(&appended.events, false),
+                Ok(appended) => entered.publish(appended.events, false),
                 Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
                 Err(error) => return Err(from_store(error)),
             }
@@ -233,7 +233,7 @@ impl Core {
         let scope = live.scope().clone();
         match self.receive(&scope, &sink, incoming).await {
             Ok((message, facts, events)) => {
-                live.publish(&events, false);
+                live.publish(events, false);
                 Ok(self.prepare(scope, sink, message, facts, Some(live)))
             }
             Err(error) => {

@@ -141,6 +141,9 @@ impl<W: Send + 'static, T: Send + 'static> Stream for Carrying<W, T> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Self { shown, carrier, muffler } = &mut *self;
+        if let Some(event) = shown.next_fetched() {
+            return Poll::Ready(Some(Ok(event)));
+        }
         muffler.poll(context, |context| {
             if let Poll::Ready(next) = Pin::new(&mut *shown).poll_next(context) {
                 return Poll::Ready(next);

@@ -129,7 +129,7 @@ impl<W> Live<W> {
     }
 
     /// Shows committed events to everyone who watches.
-    pub(crate) fn publish(&self, events: &[Event], ended: bool) {
+    pub(crate) fn publish(&self, events: Vec<Event>, ended: bool) {
         // Most tasks have one watcher, who is woken without a list.
         let (first, others): (_, Vec<Waker>) = {
             let mut ring = self.ring.lock();
@@ -183,25 +183,33 @@ impl Ring {
     /// Lets go of what is there if there are watchers and all of them wait for more. One who comes later, from an earlier
     /// event on, finds it in the store.
     fn forget_seen(&mut self) {
-        let watching = self.watchers.len() - self.free.len();
+        let watching = self.watching();
         if watching > 0 && self.watchers.iter().flatten().count() == watching {
-            self.events.clear();
-            self.bytes = 0;
+            self.forget();
         }
     }
 
-    fn push(&mut self, events: &[Event]) {
+    fn watching(&self) -> usize {
+        self.watchers.len() - self.free.len()
+    }
+
+    fn forget(&mut self) {
+        self.events.clear();
+        self.bytes = 0;
+    }
+
+    fn push(&mut self, events: Vec<Event>) {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
         let follows = self.events.back().is_none_or(|newest| newest.number + 1 == first.number);
-        if follows && last.number >= self.newest {
+        let follows = follows && last.number >= self.newest;
+        self.newest = self.newest.max(last.number);
+        if follows {
             self.bytes += events.iter().map(|event| event.json.len()).sum::<usize>();
-            self.events.extend(events.iter().cloned());
+            self.events.extend(events);
         } else {
             // Two committers may publish in the other order. The ring starts anew; the store fills the gap.
-            self.events.clear();
-            self.bytes = 0;
+            self.forget();
         }
-        self.newest = self.newest.max(last.number);
         while self.events.len() > RING_EVENTS || self.bytes > RING_BYTES {
             let Some(oldest) = self.events.pop_front() else { break };
             self.bytes -= oldest.json.len();
@@ -225,7 +233,13 @@ impl<W> Watcher<W> {
         match ring.events.front() {
             Some(oldest) if oldest.number <= cursor + 1 => {
                 let skip = usize::try_from(cursor + 1 - oldest.number).unwrap_or(usize::MAX);
-                buffer.extend(ring.events.iter().skip(skip).cloned());
+                if ring.watching() == 1 {
+                    // Nobody else will come for them.
+                    buffer.extend(ring.events.drain(..).skip(skip));
+                    ring.forget();
+                } else {
+                    buffer.extend(ring.events.iter().skip(skip).cloned());
+                }
                 if buffer.is_empty() { Found::Lagging } else { Found::Events }
             }
             _ => Found::Lagging,
@@ -259,17 +273,17 @@ mod tests {
             let outcome = watcher.fetch(cursor, &mut found, Waker::noop());
             (outcome, found.iter().map(|event| event.number).collect::<Vec<_>>())
         };
-        live.publish(&[event(1)], false);
-        live.publish(&[event(2)], false);
+        live.publish(vec![event(1)], false);
+        live.publish(vec![event(2)], false);
         assert_eq!(numbers(), [1, 2], "nobody has come for them yet");
         let (one, other) = (live.clone().watch(), live.clone().watch());
         assert_eq!(read(&one, 0), (Found::Events, vec![1, 2]));
         assert_eq!(read(&one, 2), (Found::Waiting, vec![]));
-        live.publish(&[event(3)], false);
+        live.publish(vec![event(3)], false);
         assert_eq!(numbers(), [1, 2, 3], "one of them has not come yet");
         assert_eq!(read(&other, 0), (Found::Events, vec![1, 2, 3]));
         assert_eq!((read(&one, 3).0, read(&other, 3).0), (Found::Waiting, Found::Waiting));
-        live.publish(&[event(4)], false);
+        live.publish(vec![event(4)], false);
         assert_eq!(numbers(), [4]);
         assert_eq!(read(&one, 3), (Found::Events, vec![4]));
         assert_eq!(
@@ -278,7 +292,7 @@ mod tests {
             "who comes late reads the store"
         );
         drop(other);
-        live.publish(&[event(5)], true);
+        live.publish(vec![event(5)], true);
         assert_eq!(numbers(), [4, 5], "who has been woken has not seen it yet");
     }
 }

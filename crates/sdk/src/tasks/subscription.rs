@@ -68,6 +68,14 @@ impl<W: Send + 'static> Subscription<W> {
         Ok(subscription)
     }
 
+    /// The next event, if it has been fetched.
+    pub(crate) fn next_fetched(&mut self) -> Option<Event> {
+        let event = self.fetched.pop_front().filter(|_| !self.over)?;
+        self.cursor = self.cursor.max(event.number);
+        self.over = self.end.as_ref().is_some_and(|end| end.is_closed_after(event.number));
+        Some(event)
+    }
+
     /// Reads what the ring no longer has. If even the journal has let go of it, the task itself stands in.
     fn read_store(&self) -> BoxFuture<'static, Result<Vec<Event>, Error>> {
         let (store, live, cursor) = (self.store.clone(), self.watcher.live.clone(), self.cursor);
@@ -112,9 +120,7 @@ impl<W: Send + 'static> Stream for Subscription<W> {
             if this.over {
                 return Poll::Ready(None);
             }
-            if let Some(event) = this.fetched.pop_front() {
-                this.cursor = this.cursor.max(event.number);
-                this.over = this.end.as_ref().is_some_and(|end| end.is_closed_after(event.number));
+            if let Some(event) = this.next_fetched() {
                 return Poll::Ready(Some(Ok(event)));
             }
             if this.end.as_ref().is_some_and(|end| end.is_closed_after(this.cursor)) {
