@@ -22,6 +22,7 @@
 mod census;
 mod clock;
 mod edge;
+mod encode;
 mod error;
 mod fold;
 mod limits;

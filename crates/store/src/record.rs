@@ -8,10 +8,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use chancery_protocol::{
     Artifact, ContextId, Edge, Error, Event, Json, JsonObject, KeptTask, Message, Part, StreamResponse, Task,
-    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, Timestamp, write_json,
+    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, Timestamp,
 };
 use serde::Serialize;
 
+use crate::encode::Encoder;
 use crate::error::StoreError;
 use crate::outbox::Registration;
 use crate::whole::Whole;
@@ -63,7 +64,7 @@ pub(crate) enum Change {
 /// A change as the wire shows it: a `StreamResponse`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Wire<'a> {
+pub(crate) enum Wire<'a> {
     Task(&'a Task),
     StatusUpdate(&'a TaskStatusUpdateEvent),
     ArtifactUpdate(&'a TaskArtifactUpdateEvent),
@@ -159,6 +160,12 @@ pub struct PageToken {
 // === impl Batch ===
 
 impl Batch {
+    /// Takes what is in here. What follows a burst is likely to be as long, and finds room for it.
+    pub fn take(&mut self) -> Self {
+        let room = if self.changes.len() > BURST { self.changes.len() } else { 0 };
+        std::mem::replace(self, Self { changes: Vec::with_capacity(room), ..Self::default() })
+    }
+
     /// The task begins.
     pub fn create(&mut self, task: impl Into<Box<Task>>) {
         self.push(Change::Created(task.into()));
@@ -305,9 +312,9 @@ impl Batch {
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.
     pub(crate) fn encode(&self) -> Result<Vec<Event>, StoreError> {
         if self.changes.len() == 1 {
-            let mut json = Vec::with_capacity(self.encoded_bytes());
-            self.encode_one(0, &mut json)?;
-            return Ok(vec![Event { number: 1, json: json.into() }]);
+            let mut encoder = Encoder::with_room(self.encoded_bytes());
+            self.encode_one(0, &mut encoder)?;
+            return Ok(vec![Event { number: 1, json: encoder.json.into() }]);
         }
         let (json, ends) = self.encode_joined()?;
         Ok(split(&json, &ends))
@@ -316,19 +323,19 @@ impl Batch {
     /// The events written one after the other, and where each ends.
     pub(crate) fn encode_joined(&self) -> Result<(Bytes, Vec<usize>), StoreError> {
         // Not made to fit: it is gone when everyone has been shown it.
-        let mut json = Vec::with_capacity(self.encoded_bytes());
+        let mut encoder = Encoder::with_room(self.encoded_bytes());
         let mut ends = Vec::with_capacity(self.changes.len());
         for index in 0..self.changes.len() {
-            self.encode_one(index, &mut json)?;
-            ends.push(json.len());
+            self.encode_one(index, &mut encoder)?;
+            ends.push(encoder.json.len());
         }
-        Ok((Bytes::from(json), ends))
+        Ok((Bytes::from(encoder.json), ends))
     }
 
-    fn encode_one(&self, index: usize, json: &mut Vec<u8>) -> Result<(), StoreError> {
+    fn encode_one<'a>(&'a self, index: usize, encoder: &mut Encoder<'a>) -> Result<(), StoreError> {
         match self.written(index) {
-            Some(written) => json.extend_from_slice(written),
-            None => write_json(json, &self.changes[index].wire())?,
+            Some(written) => encoder.json.extend_from_slice(written),
+            None => encoder.write(&self.changes[index])?,
         }
         Ok(())
     }
@@ -367,7 +374,7 @@ impl Change {
         })
     }
 
-    fn wire(&self) -> Wire<'_> {
+    pub(crate) fn wire(&self) -> Wire<'_> {
         match self {
             Self::Created(task) => Wire::Task(task),
             Self::Status(update, _) => Wire::StatusUpdate(update),
@@ -400,6 +407,9 @@ impl Change {
         content + ENVELOPE_BYTES
     }
 }
+
+/// More changes than a task has that is done at once.
+const BURST: usize = 16;
 
 /// What ids, state and time take in every event, about.
 const ENVELOPE_BYTES: usize = 200;

@@ -221,7 +221,7 @@ impl Sink {
     pub(crate) fn take_batch(&self, driver: Option<&Waker>) -> Box<Batch> {
         let (batch, waiting) = {
             let mut inner = self.inner.lock();
-            (std::mem::take(&mut inner.batch), std::mem::take(&mut inner.waiting))
+            (inner.batch.take(), std::mem::take(&mut inner.waiting))
         };
         for waker in waiting {
             if driver.is_none_or(|driver| !driver.will_wake(&waker)) {
