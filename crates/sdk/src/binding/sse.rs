@@ -73,7 +73,8 @@ impl EventFrames {
 
     pub(crate) fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut out = BytesMut::new();
-        while !self.over && out.len() < FRAME_BYTES {
+        // What is not at hand would have to be made, and whoever sends this asks for more anyway.
+        while !self.over && (out.is_empty() || out.len() < FRAME_BYTES && self.events.size_hint().0 > 0) {
             match self.events.as_mut().poll_next(context) {
                 Poll::Ready(Some(Ok(event))) => self.write_event(&mut out, &event),
                 Poll::Ready(Some(Err(error))) => {

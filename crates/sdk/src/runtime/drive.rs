@@ -5,7 +5,7 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -15,12 +15,12 @@ use chancery_store::{Appended, Batch, Scope, StoreError};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use tokio::sync::oneshot;
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Core;
 use super::Live;
 use super::failure::{conclude_failure, conclude_panic};
-use super::sink::{FULL_BATCH, Sink};
+use super::sink::{Sink, is_full};
 use crate::agent::{AgentFuture, Failure, Outcome};
 use crate::alarm::Alarm;
 use crate::tasks::{TurnEnd, Unstoppable, from_store, task_is_over};
@@ -102,6 +102,7 @@ struct Stop {
 
 /// Like an [`Alarm`]: polled with the same waker again, it only has to look.
 struct Canceled {
+    token: CancellationToken,
     wait: Pin<Box<WaitForCancellationFutureOwned>>,
     registered: Option<Waker>,
 }
@@ -147,17 +148,23 @@ impl Drive {
     /// Drives the agent to its outcome; none if the task was canceled.
     async fn work(&mut self) -> Result<Option<Outcome>, StoreError> {
         let mut stop = Stop::default();
+        // Whether the agent waits for something, and nobody has had a chance to wake it.
+        let mut agent_waits = false;
         loop {
             // Taken apart before anything is awaited: a turn that waits is not to hold room for how it may end.
-            let batch = match self.step(&mut stop).await {
+            let batch = match self.step(&mut stop, agent_waits).await {
                 Step::Emitted(batch) => batch,
                 over => return Ok(self.outcome(over)),
             };
-            let more_is_coming = batch.len() >= FULL_BATCH;
-            self.commit(batch, false).await?;
+            let more_is_coming = is_full(&batch);
+            let took_no_time = self.commit_and_tell(batch).await?;
+            agent_waits = took_no_time && !more_is_coming;
             if more_is_coming {
                 // A long burst is shown while it goes on, and leaves room for others.
                 tokio::task::yield_now().await;
+                if self.deadline <= tokio::time::Instant::now().into_std() {
+                    return Ok(self.outcome(Step::DeadlinePassed));
+                }
             }
         }
     }
@@ -176,23 +183,36 @@ impl Drive {
         }
     }
 
-    fn step(&mut self, stop: &mut Stop) -> impl Future<Output = Step> {
-        poll_fn(|context| {
-            self.sink.unpark();
-            match catch_unwind(AssertUnwindSafe(|| self.agent.as_mut().poll(context))) {
-                Err(panic) => return Poll::Ready(Step::Panicked(panic)),
-                Ok(Poll::Ready(returned)) => return Poll::Ready(Step::Returned(returned)),
-                Ok(Poll::Pending) => {}
-            }
-            if let Poll::Ready(stopped) = stop.poll(context, &self.sink, self.deadline) {
-                return Poll::Ready(stopped);
+    /// Goes on until there is something to do. If the agent is known to wait, it is not asked before it has been woken.
+    fn step(&mut self, stop: &mut Stop, mut agent_waits: bool) -> impl Future<Output = Step> {
+        poll_fn(move |context| {
+            if !std::mem::take(&mut agent_waits) {
+                self.sink.unpark();
+                match catch_unwind(AssertUnwindSafe(|| self.agent.as_mut().poll(context))) {
+                    Err(panic) => return Poll::Ready(Step::Panicked(panic)),
+                    Ok(Poll::Ready(returned)) => return Poll::Ready(Step::Returned(returned)),
+                    Ok(Poll::Pending) => {}
+                }
             }
             if self.sink.park(context.waker()) {
-                Poll::Pending
+                stop.poll(context, &self.sink, self.deadline)
             } else {
                 Poll::Ready(Step::Emitted(self.sink.take_batch(Some(context.waker()))))
             }
         })
+    }
+
+    /// Commits a batch, and says whether that took no time, so that nobody has been woken meanwhile.
+    async fn commit_and_tell(&mut self, batch: Box<Batch>) -> Result<bool, StoreError> {
+        let mut committing = pin!(self.commit(batch, false));
+        let mut took_no_time = true;
+        poll_fn(|context| {
+            let polled = committing.as_mut().poll(context);
+            took_no_time &= polled.is_ready();
+            polled
+        })
+        .await?;
+        Ok(took_no_time)
     }
 
     /// Commits a batch and shows it to everyone who watches.
@@ -383,13 +403,12 @@ impl Drop for Drive {
 
 impl Stop {
     fn poll(&mut self, context: &mut Context<'_>, sink: &Sink, deadline: Instant) -> Poll<Step> {
-        let canceled = self.canceled.get_or_insert_with(|| Canceled {
-            wait: Box::pin(sink.cancellation().clone().cancelled_owned()),
-            registered: None,
+        let canceled = self.canceled.get_or_insert_with(|| {
+            let token = sink.cancellation().clone();
+            Canceled { wait: Box::pin(token.clone().cancelled_owned()), token, registered: None }
         });
         let known = canceled.registered.as_ref().is_some_and(|known| known.will_wake(context.waker()));
-        if known && sink.cancellation().is_cancelled()
-            || !known && canceled.wait.as_mut().poll(context).is_ready()
+        if known && canceled.token.is_cancelled() || !known && canceled.wait.as_mut().poll(context).is_ready()
         {
             return Poll::Ready(Step::Canceled);
         }

@@ -22,7 +22,7 @@ use crate::agent::Outcome;
 use crate::turn::TurnOver;
 
 /// How far a turn may run ahead of the journal: so many events,
-pub(super) const FULL_BATCH: usize = 64;
+const FULL_BATCH: usize = 64;
 /// and so many bytes.
 const MAX_BYTES: usize = 256 << 10;
 
@@ -252,13 +252,14 @@ impl Sink {
     }
 }
 
+/// Whether whoever emits more has to wait until this is committed.
+pub(super) fn is_full(batch: &Batch) -> bool {
+    batch.len() >= FULL_BATCH || batch.bytes() >= MAX_BYTES
+}
+
 // === impl Inner ===
 
 impl Inner {
-    fn is_full(&self) -> bool {
-        self.batch.len() >= FULL_BATCH || self.batch.bytes() >= MAX_BYTES
-    }
-
     fn open(&mut self) {
         if matches!(self.phase, Phase::Unopened(_))
             && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
@@ -307,7 +308,7 @@ impl Future for Emit<'_> {
         if inner.closed {
             return Poll::Ready(Err(TurnOver));
         }
-        if inner.is_full() {
+        if is_full(&inner.batch) {
             inner.waiting.push(context.waker().clone());
             return Poll::Pending;
         }

@@ -111,20 +111,13 @@ impl<T: Send + 'static> Carrier<T> {
         false
     }
 
-    /// Says whether anything has been done.
-    fn poll(&self, context: &mut Context<'_>) -> bool {
+    fn poll(&self, context: &mut Context<'_>) {
         self.was_polled.store(true, Ordering::Relaxed);
         let mut held = self.work.lock();
-        let Some((work, muffler)) = &mut *held else { return false };
-        let mut has_gone_on = false;
-        let polled = muffler.poll(context, |context| {
-            has_gone_on = true;
-            Pin::new(&mut *work).poll(context)
-        });
-        if polled.is_ready() {
+        let Some((work, muffler)) = &mut *held else { return };
+        if muffler.poll(context, |context| Pin::new(&mut *work).poll(context)).is_ready() {
             *held = None;
         }
-        has_gone_on
     }
 
     /// Gives the work a task of its own: it cannot be stopped.
@@ -145,13 +138,8 @@ impl<W: Send + 'static, T: Send + 'static> Stream for Carrying<W, T> {
             return Poll::Ready(Some(Ok(event)));
         }
         muffler.poll(context, |context| {
-            if let Poll::Ready(next) = Pin::new(&mut *shown).poll_next(context) {
-                return Poll::Ready(next);
-            }
-            match carrier.poll(context) {
-                true => Pin::new(&mut *shown).poll_next(context),
-                false => Poll::Pending,
-            }
+            carrier.poll(context);
+            Pin::new(&mut *shown).poll_next(context)
         })
     }
 
