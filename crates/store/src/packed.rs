@@ -13,7 +13,7 @@ use crate::record::split;
 const WHOLE_EVERY: usize = 64;
 
 /// About what a short stream takes.
-const ROOM: usize = 1000;
+const ROOM: usize = 1500;
 
 /// The events of a journal in memory, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -134,18 +134,34 @@ fn put(out: &mut Vec<u8>, before: &[u8], event: &[u8]) {
 const STEP: usize = 16;
 
 fn same_head(one: &[u8], other: &[u8]) -> usize {
-    let (steps, others) = (one.as_chunks::<STEP>().0, other.as_chunks::<STEP>().0);
-    let skip = STEP * steps.iter().zip(others).take_while(|(one, other)| one == other).count();
-    let rest = one[skip..].iter().zip(&other[skip..]);
-    skip + rest.take_while(|(one, other)| one == other).count()
+    let mut same = 0;
+    for (one, other) in one.as_chunks().0.iter().zip(other.as_chunks().0) {
+        let differing = differing_bits(one, other);
+        if differing != 0 {
+            return same + differing.trailing_zeros() as usize / 8;
+        }
+        same += STEP;
+    }
+    let rest = one[same..].iter().zip(&other[same..]);
+    same + rest.take_while(|(one, other)| one == other).count()
 }
 
 fn same_tail(one: &[u8], other: &[u8]) -> usize {
-    let (steps, others) =
-        (one.as_rchunks::<STEP>().1.iter().rev(), other.as_rchunks::<STEP>().1.iter().rev());
-    let skip = STEP * steps.zip(others).take_while(|(one, other)| one == other).count();
-    let rest = one[..one.len() - skip].iter().rev().zip(other[..other.len() - skip].iter().rev());
-    skip + rest.take_while(|(one, other)| one == other).count()
+    let mut same = 0;
+    for (one, other) in one.as_rchunks().1.iter().rev().zip(other.as_rchunks().1.iter().rev()) {
+        let differing = differing_bits(one, other);
+        if differing != 0 {
+            return same + differing.leading_zeros() as usize / 8;
+        }
+        same += STEP;
+    }
+    let rest = one[..one.len() - same].iter().rev().zip(other[..other.len() - same].iter().rev());
+    same + rest.take_while(|(one, other)| one == other).count()
+}
+
+/// The first byte in the lowest bits.
+fn differing_bits(one: &[u8; STEP], other: &[u8; STEP]) -> u128 {
+    u128::from_le_bytes(*one) ^ u128::from_le_bytes(*other)
 }
 
 /// Seven bits a byte, the lowest first; the highest bit says that more follow.

@@ -29,7 +29,7 @@ pub(crate) enum Framing {
 pub(crate) struct EventFrames {
     events: EventStream,
     /// What stands between `data: ` and an event.
-    head: Box<[u8]>,
+    head: Vec<u8>,
     framing: Framing,
     keep_alive: Duration,
     quiet_since: Instant,
@@ -39,6 +39,9 @@ pub(crate) struct EventFrames {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
+/// Room for what stands before an event, with an id of the usual length.
+const HEAD_BYTES: usize = 80;
+
 /// How many bytes leave in one piece, about.
 const FRAME_BYTES: usize = 16 << 10;
 
@@ -47,11 +50,12 @@ impl EventFrames {
         let keep_alive = slot.keep_alive;
         let mut head = Vec::new();
         if let Framing::JsonRpc(id, _) = &framing {
+            head.reserve(HEAD_BYTES);
             write_result_head(&mut head, id);
         }
         Self {
             events,
-            head: head.into(),
+            head,
             framing,
             keep_alive,
             quiet_since: Instant::now(),
