@@ -19,7 +19,7 @@ const ROOM: usize = 1500;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packed {
     bytes: Vec<u8>,
-    /// Where the whole ones begin.
+    /// Where the whole ones begin, but for the first of all.
     whole: Vec<usize>,
     len: usize,
     /// The newest one, until there will be no more.
@@ -37,7 +37,7 @@ impl Packed {
         }
         let mut before: &[u8] = &self.last;
         for event in events {
-            if self.len.is_multiple_of(WHOLE_EVERY) {
+            if self.len > 0 && self.len.is_multiple_of(WHOLE_EVERY) {
                 self.whole.push(self.bytes.len());
                 before = &[];
             }
@@ -62,9 +62,10 @@ impl Packed {
     pub(crate) fn read(&self, start: usize, max: usize) -> Vec<Event> {
         let end = start.saturating_add(max).min(self.len);
         let first = start / WHOLE_EVERY;
-        let Some(begin) = self.whole.get(first).filter(|_| start < end) else { return Vec::new() };
+        let begin = first.checked_sub(1).map_or(Some(0), |place| self.whole.get(place).copied());
+        let Some(begin) = begin.filter(|_| start < end) else { return Vec::new() };
         let skip = start - first * WHOLE_EVERY;
-        let unpacked = unpack(&self.bytes[*begin..], skip + end - start);
+        let unpacked = unpack(&self.bytes[begin..], skip + end - start);
         debug_assert!(unpacked.is_some(), "what was packed here can be unpacked");
         let (json, ends) = unpacked.unwrap_or_default();
         let mut events = split(&Bytes::from(json), &ends).split_off(skip.min(ends.len()));
