@@ -7,6 +7,9 @@
 #[cfg(not(test))]
 pub(super) use std::sync::atomic::AtomicU64;
 
+#[cfg(not(test))]
+use parking_lot::{Mutex, MutexGuard};
+
 /// Which thread of a model this is; none outside of one.
 #[cfg(not(test))]
 #[inline]
@@ -14,15 +17,22 @@ pub(super) const fn thread_of_model() -> Option<usize> {
     None
 }
 
+#[cfg(not(test))]
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
 #[cfg(test)]
 pub(super) use checked::AtomicU64;
 #[cfg(test)]
-pub(super) use checked::{changes_of, model, switch, thread_of_model};
+pub(super) use checked::{changes_of, lock, model, thread_of_model};
 
 #[cfg(test)]
 mod checked {
     use std::cell::Cell;
     use std::sync::atomic::{AtomicU64 as Plain, Ordering};
+
+    use parking_lot::{Mutex, MutexGuard};
 
     thread_local! {
         static CHANGES: Cell<u64> = const { Cell::new(0) };
@@ -50,8 +60,19 @@ mod checked {
         work();
     }
 
+    /// The model checker runs all threads on one: none may stand still.
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        loop {
+            match mutex.try_lock() {
+                Some(guard) => return guard,
+                None if switch() => {}
+                None => return mutex.lock(),
+            }
+        }
+    }
+
     /// Lets the checker go on with any thread. Says whether there is a checker.
-    pub(crate) fn switch() -> bool {
+    fn switch() -> bool {
         let in_model = IN_MODEL.get();
         if in_model {
             shuttle::thread::yield_now();

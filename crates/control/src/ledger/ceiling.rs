@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::atomic::AtomicU64;
+use super::atomic::{AtomicU64, lock};
 use super::edition::PLACES;
 use super::limits::METRICS;
 use crate::Millis;
@@ -85,24 +85,7 @@ impl Ceilings {
 
     /// For whoever changes what they are made from.
     pub(super) fn amend(&self) -> Amending<'_> {
-        Amending { ceilings: self, _writing: self.lock() }
-    }
-
-    #[cfg(not(test))]
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.writing.lock()
-    }
-
-    /// The model checker runs all threads on one: none may stand still.
-    #[cfg(test)]
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        loop {
-            match self.writing.try_lock() {
-                Some(writing) => return writing,
-                None if super::atomic::switch() => {}
-                None => return self.writing.lock(),
-            }
-        }
+        Amending { ceilings: self, _writing: lock(&self.writing) }
     }
 }
 

@@ -16,7 +16,7 @@ use chancery_protocol::Amount;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::account::Account;
-use super::atomic::AtomicU64;
+use super::atomic::{AtomicU64, lock};
 use super::edition::{Edition, Generations};
 use super::limits::{Overflow, by_metric};
 use super::line::Line;
@@ -182,21 +182,8 @@ impl WaitQueue {
         self.waiting.store(line.depth() as u64, SeqCst);
     }
 
-    #[cfg(not(test))]
     fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock()
-    }
-
-    /// The model checker runs all threads on one: none may stand still.
-    #[cfg(test)]
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        loop {
-            match self.line.try_lock() {
-                Some(line) => return line,
-                None if super::atomic::switch() => {}
-                None => return self.line.lock(),
-            }
-        }
+        lock(&self.line)
     }
 }
 
