@@ -15,6 +15,9 @@ use tokio::task::JoinSet;
 
 use crate::raw::Raw;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "usage: bench-client raw|raw+parse|chancery URL CALLERS CALLS";
 const TEXT: &str = include_str!("../../message.txt");
 /// The share of the calls that is made before the clock starts.

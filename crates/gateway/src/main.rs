@@ -19,6 +19,10 @@ mod sandbox;
 
 use std::process::ExitCode;
 
+// A task is forgotten by another thread than the one that took it in, for which the system's allocator takes a lock.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Before there is a second thread: a process that has two cannot enter a namespace of users.
     sandbox::help().unwrap_or_else(run)

@@ -13,6 +13,9 @@ use anyhow::Context as _;
 use chancery_sdk::store::{Retention, Store, StoreLimits};
 use chancery_sdk::{Agent, AgentSpec, Failure, Outcome, Server, Turn};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str =
     "usage: bench-chancery --listen ADDRESS [--store URL] [--unbounded] [--compact] | --fill N --store URL";
 

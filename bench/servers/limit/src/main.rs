@@ -25,6 +25,9 @@ use tokio::net::TcpListener;
 use crate::log::Log;
 use crate::service::Keep;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 struct Arguments {
     listen: String,
     store: bool,

@@ -11,6 +11,9 @@ use tokio::net::TcpListener;
 
 use crate::executor::Echo;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let handler = Arc::new(DefaultRequestHandler::new(Echo, InMemoryTaskStore::new()));

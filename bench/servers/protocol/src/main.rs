@@ -10,6 +10,9 @@ use a2a_protocol_server::{EventEmitter, JsonRpcDispatcher, RequestHandlerBuilder
 use a2a_protocol_types::{AgentCard, AgentInterface, AgentSkill, Part, TaskState};
 use anyhow::Context as _;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 struct Echo;
 
 agent_executor!(Echo, |context, queue| async {

@@ -6,6 +6,9 @@ use anyhow::Context as _;
 use chancery_sdk::store::{Store, StoreLimits};
 use chancery_sdk::{Relay, Server};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "usage: bench-relay --listen ADDRESS --upstream ADDRESS [--store URL]";
 
 #[tokio::main]

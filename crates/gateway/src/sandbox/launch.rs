@@ -31,6 +31,10 @@ pub(crate) struct SandboxFailure(pub(crate) String);
 /// The user to whom a directory is given that root makes for a program.
 const NOBODY: u32 = 65_534;
 
+/// The allocator of the helper asks for no more than is used: what it has asked for counts against the limit that the
+/// helper sets before it starts the program.
+const LEAN: [(&str, &str); 1] = [("MIMALLOC_ARENA_RESERVE", "0")];
+
 /// Starts a program as the plan says.
 pub(crate) async fn launch(mut plan: Plan) -> io::Result<Running> {
     let directory = if plan.namespaces { None } else { Some(own_directory()?) };
@@ -39,7 +43,7 @@ pub(crate) async fn launch(mut plan: Plan) -> io::Result<Running> {
     plan.parent = std::process::id().cast_signed();
     // By this name it is the binary that runs, also if another has been put in its place since.
     let mut command = Command::new("/proc/self/exe");
-    command.arg(OUTSIDE).env_clear().env(PLAN, serde_json::to_string(&plan)?);
+    command.arg(OUTSIDE).env_clear().env(PLAN, serde_json::to_string(&plan)?).envs(LEAN);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
     let child = spawn(command).await?;
