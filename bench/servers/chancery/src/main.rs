@@ -46,14 +46,15 @@ async fn main() -> anyhow::Result<()> {
     let has = |flag: &str| words.iter().any(|word| word == flag);
     let value = |flag: &str| words.iter().skip_while(|word| *word != flag).nth(1);
 
-    let mut limits = StoreLimits::default();
+    let url = value("--store").map_or("memory:", String::as_str);
+    let mut limits = StoreLimits::for_url(url);
     if has("--unbounded") || has("--compact") || has("--fill") {
         limits.retention.max_tasks = usize::MAX;
     }
     if has("--compact") {
         limits.retention = Retention { events: Duration::ZERO, ..limits.retention };
     }
-    let store = Arc::new(Store::open(value("--store").map_or("memory:", String::as_str), limits)?);
+    let store = Arc::new(Store::open(url, limits)?);
     if let Some(tasks) = value("--fill") {
         let last = fill::fill(store, tasks.parse().context("--fill takes a number")?).await?;
         println!("{last}");

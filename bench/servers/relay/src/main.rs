@@ -17,7 +17,7 @@ async fn main() -> anyhow::Result<()> {
     let value = |flag: &str| words.iter().skip_while(|word| *word != flag).nth(1);
     let upstream = value("--upstream").context(USAGE)?;
     let store = value("--store").map_or("memory:", String::as_str);
-    let store = Arc::new(Store::open(store, StoreLimits::default())?);
+    let store = Arc::new(Store::open(store, StoreLimits::for_url(store))?);
     let relay = Relay::connect(format!("http://{upstream}")).await?;
     let server = Server::builder().relay_at("", relay).store(store);
     server.bind(value("--listen").context(USAGE)?).await?.run().await;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use chancery_protocol::TaskState;
-use chancery_store::{Store, StoreError};
+use chancery_store::{Scope, Store, StoreError};
+use rusqlite::Connection;
 
 use crate::folder::*;
 use crate::support::*;
@@ -85,6 +86,30 @@ async fn of_lives_with_one_id_one_is_written_and_so_are_all_others() {
     }
     assert_eq!(store.list(&scope(), &query(1)).await.unwrap().total, 20 * 33);
     is_sound(&store).await;
+}
+
+/// Something may still hold the number of a task that has been deleted: also of the newest, after which SQLite would begin anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_of_tasks_are_not_used_again() {
+    let folder = Folder::new("numbers");
+    let path = folder.path("a.db");
+    let store = Arc::new(open(&path));
+    let look = Connection::open(&path).unwrap();
+    for round in 0..20 {
+        on_threads(40, |thread| {
+            let store = store.clone();
+            async move {
+                let life = create(&format!("t{round}-{thread}"), TaskState::Working, 0);
+                life.status(TaskState::Completed, round).done(&store).await
+            }
+        })
+        .await;
+        let numbers = "SELECT min(task), max(task) FROM tasks";
+        let numbers = look.query_row(numbers, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        assert_eq!(numbers, Ok((round * 40 + 1, round * 40 + 40)));
+        let Scope { realm, owner, .. } = scope();
+        assert_eq!(store.delete_owner(&realm, &owner).await.unwrap(), 40);
+    }
 }
 
 #[tokio::test]

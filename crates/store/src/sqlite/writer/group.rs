@@ -31,6 +31,9 @@ pub(super) struct Effect {
     push: bool,
 }
 
+/// What a batch has done, or why it may not.
+type Outcome = Result<Effect, StoreError>;
+
 /// Why a batch is not written.
 pub(super) enum Refusal {
     /// It may not be.
@@ -90,26 +93,20 @@ impl Desk {
 
     /// What each batch did or why it is refused; or why none is committed, and which one is to blame if one is: the first of
     /// some that were written together, if they were.
-    #[allow(clippy::type_complexity, reason = "it is used once, and named by what it is for above")]
     fn try_commit(
         &mut self,
         writes: &[Write],
         together: bool,
-    ) -> Result<Vec<Result<Effect, StoreError>>, (Option<usize>, rusqlite::Error)> {
+    ) -> Result<Vec<Outcome>, (Option<usize>, rusqlite::Error)> {
         let outcome = self.begin().map_err(|error| (None, error)).and_then(|()| {
             let mut outcomes = Vec::with_capacity(writes.len());
-            for run in
-                writes.chunk_by(|one, next| together && one.is_a_life_alone() && next.is_a_life_alone())
-            {
-                let outcome = match run {
-                    [write] => self.write(write).map(|effect| outcomes.push(Ok(effect))),
+            let is_joined = |one: &Write, next: &Write| one.is_a_life_alone() && next.is_a_life_alone();
+            for run in writes.chunk_by(|one, next| together && is_joined(one, next)) {
+                let written = match run {
+                    [write] => self.write_alone(write, &mut outcomes),
                     lives => self.write_lives(lives, &mut outcomes),
                 };
-                match outcome {
-                    Ok(()) => {}
-                    Err(Refusal::Own(error)) => outcomes.push(Err(error)),
-                    Err(Refusal::Sql(error)) => return Err((Some(outcomes.len()), error)),
-                }
+                written.map_err(|error| (Some(outcomes.len()), error))?;
             }
             self.finish().map_err(|error| (None, error))?;
             Ok(outcomes)
@@ -120,12 +117,24 @@ impl Desk {
         outcome
     }
 
-    /// Writes tasks that begin and end in their batch, and come with nothing else: each only has to be new.
-    fn write_lives(
-        &mut self,
-        writes: &[Write],
-        outcomes: &mut Vec<Result<Effect, StoreError>>,
-    ) -> Result<(), Refusal> {
+    fn write_alone(&mut self, write: &Write, outcomes: &mut Vec<Outcome>) -> rusqlite::Result<()> {
+        outcomes.push(match self.write(write) {
+            Ok(effect) => Ok(effect),
+            Err(Refusal::Own(error)) => Err(error),
+            Err(Refusal::Sql(error)) => return Err(error),
+        });
+        Ok(())
+    }
+
+    /// Writes tasks that begin and end in their batch, and come with nothing else: each only has to be new. If one is not, that
+    /// is an error of SQLite.
+    fn write_lives(&mut self, mut writes: &[Write], outcomes: &mut Vec<Outcome>) -> rusqlite::Result<()> {
+        while !self.next_follows
+            && let Some((first, rest)) = writes.split_first()
+        {
+            self.write_alone(first, outcomes)?;
+            writes = rest;
+        }
         let mut tasks = Vec::with_capacity(writes.len());
         for write in writes {
             if let Body::Life { context, rank, fold } = &write.body {
@@ -133,14 +142,10 @@ impl Desk {
                 tasks.push(self.new_task(&write.id, scope, context.as_ref(), *rank, Some(fold)));
             }
         }
-        let all_are_new = NewTask::insert_all(&tasks, &self.connection)? == tasks.len();
+        NewTask::insert_next(&tasks, &self.connection)?;
         for task in tasks {
-            if all_are_new || rows::has_task(&self.connection, task.task)? {
-                self.counts.add(task.scope, task.rank.state, 1);
-                outcomes.push(Ok(Effect { ends: true, ..Effect::default() }));
-            } else {
-                outcomes.push(Err(StoreError::Exists { id: task.id.clone() }));
-            }
+            self.counts.add(task.scope, task.rank.state, 1);
+            outcomes.push(Ok(Effect { ends: true, ..Effect::default() }));
         }
         Ok(())
     }
@@ -303,7 +308,8 @@ impl Desk {
         fold: Option<&Fold>,
     ) -> Result<i64, Refusal> {
         let new = self.new_task(id, scope, context, rank, fold);
-        if !new.insert(&self.connection)? {
+        self.next_follows = new.insert(&self.connection)?;
+        if !self.next_follows {
             return Err(StoreError::Exists { id: id.clone() }.into());
         }
         self.counts.add(scope, rank.state, 1);
@@ -362,7 +368,7 @@ impl Desk {
     }
 
     /// Shows what has been committed, and answers.
-    fn show(&mut self, write: Write, outcome: Result<Effect, StoreError>) -> usize {
+    fn show(&mut self, write: Write, outcome: Outcome) -> usize {
         let effect = match outcome {
             Ok(effect) => effect,
             Err(error) => {

@@ -76,6 +76,8 @@ pub(super) struct Desk {
     /// Scopes that this transaction has made or found, to be shown when it is committed.
     fresh_scopes: Vec<(Scope, i64)>,
     next_task: i64,
+    /// Whether that is the number after the highest that is kept, which SQLite would give.
+    next_follows: bool,
     /// No task up to this one began and ended in one batch and is still kept.
     none_at_once_up_to: i64,
     /// Whether the last transaction failed for want of a working disk.
@@ -125,6 +127,7 @@ impl Desk {
             tally,
             fresh_scopes: Vec::new(),
             next_task,
+            next_follows: true,
             none_at_once_up_to: 0,
             is_failing: false,
         })
@@ -211,6 +214,7 @@ impl Desk {
         self.tally.roll_back();
         self.ledger.roll_back();
         self.fresh_scopes.clear();
+        self.next_follows = false;
     }
 
     fn failed(&mut self, error: &rusqlite::Error) {

@@ -21,16 +21,21 @@ pub(super) struct NewTask<'a> {
     pub(super) fold: Option<&'a Fold>,
 }
 
+/// Inserts a task unless there is one with its id.
+const INSERT: &str = "INSERT INTO tasks (task, scope, id, context, state, millis, nanos, ended, number, sum, fold) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
+
 /// As many rows as one statement inserts at most, and all numbers of rows that there is a statement for.
 const ROWS: [usize; 5] = [16, 8, 4, 2, 1];
 
-/// The statements. One for many rows finds the end of each index once.
+/// Statements that insert some and find the end of each index once. SQLite numbers the rows, and what has been inserted before
+/// one that is not new stays: for a statement that says otherwise, it copies each page that is changed, to take it back.
 static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| {
     ROWS.map(|rows| {
-        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
         format!(
-            "INSERT INTO tasks (task, scope, id, context, state, millis, nanos, ended, number, sum, fold) \
-             VALUES {values} ON CONFLICT DO NOTHING"
+            "INSERT OR FAIL INTO tasks (scope, id, context, state, millis, nanos, ended, number, sum, fold) \
+             VALUES {values}"
         )
     })
 });
@@ -38,39 +43,41 @@ static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| {
 impl NewTask<'_> {
     /// Says whether it is new indeed.
     pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        Ok(Self::insert_some(std::slice::from_ref(self), ROWS.len() - 1, connection)? > 0)
+        let mut insert = connection.prepare_cached(INSERT)?;
+        let mut values = Values { insert: &mut insert, bound: 0 };
+        values.bind(self.task)?;
+        self.bind(&mut values)?;
+        Ok(insert.raw_execute()? > 0)
     }
 
-    /// Inserts those that are new. Says how many are.
-    pub(super) fn insert_all(mut tasks: &[Self], connection: &Connection) -> rusqlite::Result<usize> {
-        let mut inserted = 0;
-        for (place, rows) in ROWS.into_iter().enumerate() {
+    /// Inserts tasks of which the first has the number after the highest that is kept, and each of the others the number after
+    /// the one before it. Fails if one of them is not new, and then leaves it to the caller to roll back.
+    pub(super) fn insert_next(mut tasks: &[Self], connection: &Connection) -> rusqlite::Result<()> {
+        for (rows, sql) in ROWS.into_iter().zip(&*INSERTS) {
             while let Some((some, rest)) = tasks.split_at_checked(rows) {
-                inserted += Self::insert_some(some, place, connection)?;
+                let mut insert = connection.prepare_cached(sql)?;
+                let mut values = Values { insert: &mut insert, bound: 0 };
+                some.iter().try_for_each(|task| task.bind(&mut values))?;
+                insert.raw_execute()?;
                 tasks = rest;
             }
         }
-        Ok(inserted)
+        Ok(())
     }
 
-    fn insert_some(tasks: &[Self], place: usize, connection: &Connection) -> rusqlite::Result<usize> {
-        let mut insert = connection.prepare_cached(&INSERTS[place])?;
-        let mut values = Values { insert: &mut insert, bound: 0 };
-        for task in tasks {
-            let Rank { state, millis, nanos, ended } = task.rank;
-            values.bind(task.task)?;
-            values.bind(task.scope)?;
-            values.bind(task.id.as_str())?;
-            values.bind(task.context)?;
-            values.bind(state_number(state))?;
-            values.bind(millis)?;
-            values.bind(nanos)?;
-            values.bind(ended)?;
-            values.bind(task.fold.map(|fold| fold.number))?;
-            values.bind(task.fold.map(|fold| fold.sum))?;
-            values.bind(task.fold.map(|fold| &*fold.json))?;
-        }
-        insert.raw_execute()
+    /// Binds all but the number.
+    fn bind(&self, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+        let Rank { state, millis, nanos, ended } = self.rank;
+        values.bind(self.scope)?;
+        values.bind(self.id.as_str())?;
+        values.bind(self.context)?;
+        values.bind(state_number(state))?;
+        values.bind(millis)?;
+        values.bind(nanos)?;
+        values.bind(ended)?;
+        values.bind(self.fold.map(|fold| fold.number))?;
+        values.bind(self.fold.map(|fold| fold.sum))?;
+        values.bind(self.fold.map(|fold| &*fold.json))
     }
 }
 
@@ -85,12 +92,6 @@ impl Values<'_, '_> {
         self.bound += 1;
         self.insert.raw_bind_parameter(self.bound, value)
     }
-}
-
-/// Whether there is a task with this number.
-pub(super) fn has_task(connection: &Connection, task: i64) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task = ?)";
-    connection.prepare_cached(sql)?.query_row([task], |row| row.get(0))
 }
 
 pub(super) fn insert_scope(connection: &Connection, scope: &Scope) -> rusqlite::Result<i64> {

@@ -184,6 +184,7 @@ impl Desk {
                 let sql = format!("DELETE FROM {table} WHERE task >= ? AND task < ?");
                 self.connection.prepare_cached(&sql)?.execute([first.task, cleared.up_to])?;
             }
+            self.next_follows &= cleared.up_to < self.next_task;
             for Doomed { scope, state, id, .. } in run {
                 self.counts.add(*scope, state_of(*state), -1);
                 let Some(id) = id else { continue };
