@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
@@ -28,9 +29,9 @@ use crate::tasks::{Subscription, Unstoppable};
 /// How much is written at a time.
 const FULL_BATCH: usize = 64;
 const FULL_BYTES: usize = 256 << 10;
-/// How much time lies between two commits of one task, at least, where a commit costs much. What comes first is
-/// committed at once; what follows it closely waits for the next.
-const COMMIT_EVERY: Duration = Duration::from_millis(2);
+/// How often what follows closely is committed, where a commit costs much: all tasks at the same time, so that it is one. What
+/// comes first is committed at once.
+const COMMIT_EVERY: Duration = Duration::from_millis(5);
 /// How long to wait between two looks at a task, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -63,6 +64,8 @@ struct Follower {
     ended: Option<Result<(), ClientError>>,
     /// What has come and is to be written.
     gathered: Vec<Told>,
+    /// Whether the stream has no more at hand, and has not been woken since it said so.
+    stream_waits: bool,
     /// When it is to be written, where that is not at once.
     due: Option<Alarm>,
 }
@@ -166,10 +169,18 @@ impl Core {
             pause: Duration::ZERO,
             ended: None,
             gathered: Vec::new(),
+            stream_waits: false,
             due: None,
         };
         let source = events.map_or(Source::Watch, |events| Source::Stream(Box::new(events)));
         Some(Box::pin(follower.run(source)))
+    }
+
+    /// When what comes from now on is committed.
+    fn next_commit(&self) -> tokio::time::Instant {
+        let now = tokio::time::Instant::now();
+        let since = now.duration_since(self.began).as_nanos() % COMMIT_EVERY.as_nanos();
+        now + COMMIT_EVERY - Duration::from_nanos(u64::try_from(since).unwrap_or_default())
     }
 
     /// Whether the agent says that its tasks can be watched.
@@ -181,16 +192,29 @@ impl Core {
 impl Follower {
     async fn run(mut self, mut source: Source) {
         let stop = self.stop.clone();
+        let mut stopped = pin!(stop.cancelled());
         loop {
             // Only listening can be broken off: what is being written is written, and shown.
-            let Some(heard) = stop.run_until_cancelled(self.hear(&mut source)).await else {
-                let gathered = mem::take(&mut self.gathered);
-                // A failure to write is told where it happens.
-                let _ = self.write(gathered).await;
-                break;
+            let heard = {
+                let mut hearing = pin!(self.hear(&mut source));
+                poll_fn(|context| match hearing.as_mut().poll(context) {
+                    Poll::Ready(heard) => Poll::Ready(Some(heard)),
+                    Poll::Pending => stopped.as_mut().poll(context).map(|()| None),
+                })
+                .await
+            };
+            let heard = match heard {
+                Some(heard) if !stop.is_cancelled() => heard,
+                heard => {
+                    let last = if let Some(Heard::Events(events)) = heard { Some(events) } else { None };
+                    let last = last.unwrap_or_else(|| mem::take(&mut self.gathered));
+                    // A failure to write is told where it happens.
+                    let _ = self.write(last).await;
+                    break;
+                }
             };
             let from = mem::replace(&mut source, Source::Look);
-            match self.take(heard, from).await {
+            match self.take_and_note_time(heard, from).await {
                 Next::Go(next) => source = next,
                 Next::Over(stream) => {
                     self.live.end_following(&stop);
@@ -203,9 +227,26 @@ impl Follower {
         self.live.end_following(&stop);
     }
 
+    /// Writes what was heard, and decides how to go on. If that takes time, somebody may have been woken meanwhile.
+    async fn take_and_note_time(&mut self, heard: Heard, from: Source) -> Next {
+        let mut took_no_time = true;
+        let next = {
+            let mut taking = pin!(self.take(heard, from));
+            poll_fn(|context| {
+                let polled = taking.as_mut().poll(context);
+                took_no_time &= polled.is_ready();
+                polled
+            })
+            .await
+        };
+        self.stream_waits &= took_no_time;
+        next
+    }
+
     /// Waits for news.
     async fn hear(&mut self, source: &mut Source) -> Heard {
         let pause = mem::take(&mut self.pause);
+        let stream_waits = mem::take(&mut self.stream_waits) && pause.is_zero();
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
@@ -214,17 +255,21 @@ impl Follower {
         }
         // Whole calls are put on the heap: a task that is followed on its stream, for hours perhaps, needs no room for them.
         let opened = match source {
-            Source::Stream(events) => return self.listen(events).await,
+            Source::Stream(events) => return self.listen(events, stream_waits).await,
             Source::Watch => Box::pin(self.watch()).await.map(|events| Heard::Opened(Box::new(events))),
             Source::Look => Box::pin(self.look()).await.map(|task| Heard::Task(Box::new(task))),
         };
         opened.unwrap_or_else(Heard::Failed)
     }
 
-    /// The next events of a stream, and those that have come together with them.
-    async fn listen(&mut self, events: &mut Feed) -> Heard {
+    /// The next events of a stream, and those that have come together with them. One that waits wakes us, and need not be
+    /// asked before.
+    async fn listen(&mut self, events: &mut Feed, mut stream_waits: bool) -> Heard {
         let mut bytes = 0;
         poll_fn(|context| {
+            if mem::take(&mut stream_waits) {
+                return Poll::Pending;
+            }
             while self.gathered.len() < FULL_BATCH && bytes < FULL_BYTES {
                 let ended = match events.poll_next(context) {
                     Poll::Ready(Some(Ok(told))) => {
@@ -239,6 +284,7 @@ impl Follower {
                         if let Some(due) = &mut self.due {
                             ready!(due.poll(context));
                         }
+                        self.stream_waits = true;
                         break;
                     }
                 };
@@ -448,7 +494,7 @@ impl Follower {
     async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
         if !batch.is_empty() {
             if self.core.tasks.store.prefers_large_batches() {
-                self.due = Some(Alarm::at(tokio::time::Instant::now() + COMMIT_EVERY));
+                self.due = Some(Alarm::at(self.core.next_commit()));
             }
             self.state = self.core.commit(&self.live, batch).await?.state();
             self.in_vain = 0;

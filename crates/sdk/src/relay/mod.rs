@@ -102,6 +102,8 @@ struct Core {
     blocking_timeout: Duration,
     patience: Duration,
     tells_descent: bool,
+    /// What is committed from time to time is so at the same times, counted from here.
+    began: tokio::time::Instant,
     stop: CancellationToken,
 }
 
@@ -290,6 +292,7 @@ impl Relay {
             blocking_timeout: self.blocking_timeout,
             patience: self.patience,
             tells_descent: self.tells_descent,
+            began: tokio::time::Instant::now(),
             stop,
         };
         RelayEndpoint { core: Arc::new(core), stop: guard }
