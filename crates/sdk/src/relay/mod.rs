@@ -23,7 +23,7 @@
 //! | `keep` | a task as it came, written into the journal |
 //! | `queued` | messages that are not let through yet |
 //! | `peers` | the agents behind a relay, and which one has a task |
-//! | `follow` | a task that goes on there, followed until it ends |
+//! | `follow/` | a task that goes on there, followed until it ends |
 //! | `line` | who writes, where the same thing could be heard twice |
 //! | `delta` | what is new in a task |
 //! | `told` | what callers are told when it goes wrong |

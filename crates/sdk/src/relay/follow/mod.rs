@@ -4,6 +4,8 @@
 //! of what the agent then shows only what is new is written. While the agent is out of reach it is asked again, less
 //! and less often, and in the end the task counts as failed.
 
+mod write;
+
 use std::future::poll_fn;
 use std::mem;
 use std::pin::pin;
@@ -12,10 +14,9 @@ use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    BoxFuture, Error, ErrorCode, EventStream, GetTaskRequest, Message, Request, StreamResponse,
+    BoxFuture, ErrorCode, EventStream, GetTaskRequest, Message, Request, StreamResponse,
     SubscribeToTaskRequest, Task, TaskState,
 };
-use chancery_store::Batch;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
@@ -29,9 +30,6 @@ use crate::tasks::{Subscription, Unstoppable};
 /// How much is written at a time.
 const FULL_BATCH: usize = 64;
 const FULL_BYTES: usize = 256 << 10;
-/// How often what follows closely is committed, where a commit costs much: all tasks at the same time, so that it is one. What
-/// comes first is committed at once.
-const COMMIT_EVERY: Duration = Duration::from_millis(5);
 /// How long to wait between two looks at a task, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -174,13 +172,6 @@ impl Core {
         };
         let source = events.map_or(Source::Watch, |events| Source::Stream(Box::new(events)));
         Some(Box::pin(follower.run(source)))
-    }
-
-    /// When what comes from now on is committed.
-    fn next_commit(&self) -> tokio::time::Instant {
-        let now = tokio::time::Instant::now();
-        let since = now.duration_since(self.began).as_nanos() % COMMIT_EVERY.as_nanos();
-        now + COMMIT_EVERY - Duration::from_nanos(u64::try_from(since).unwrap_or_default())
     }
 
     /// Whether the agent says that its tasks can be watched.
@@ -454,52 +445,6 @@ impl Follower {
         }
         tracing::debug!(task.id = %id, %error, cause = cause_of(error), "task {id} cannot be followed now");
         Next::Go(next)
-    }
-
-    /// Writes the events of a stream, in as few steps as possible.
-    async fn write(&mut self, events: Vec<Told>) -> Result<(), Error> {
-        let mut batch = Batch::default();
-        for Told { event, payload, .. } in events {
-            let payload = match payload {
-                Ok(StreamResponse::Task(task)) => {
-                    self.commit(mem::take(&mut batch)).await?;
-                    let along = Along::saying(self.said.take());
-                    let merged = Box::pin(self.core.merge(&self.live, &self.pen, task, along)).await?;
-                    self.note(&merged);
-                    continue;
-                }
-                payload => payload,
-            };
-            let id = self.live.task_id();
-            match payload {
-                Ok(StreamResponse::StatusUpdate(update)) if update.task_id == *id => {
-                    self.core.write_status(&mut batch, update, self.said.take(), event.json);
-                }
-                Ok(StreamResponse::ArtifactUpdate(update)) if update.task_id == *id => {
-                    batch.artifact(update);
-                    batch.as_written(event.json);
-                }
-                other => {
-                    self.commit(batch).await?;
-                    let why = other
-                        .err()
-                        .map_or_else(|| "an event of something else".to_owned(), |e| e.to_string());
-                    return Err(Box::pin(self.core.end(&self.live, Ending::BrokeProtocol, &why)).await);
-                }
-            }
-        }
-        self.commit(batch).await
-    }
-
-    async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
-        if !batch.is_empty() {
-            if self.core.tasks.store.prefers_large_batches() {
-                self.due = Some(Alarm::at(self.core.next_commit()));
-            }
-            self.state = self.core.commit(&self.live, batch).await?.state();
-            self.in_vain = 0;
-        }
-        Ok(())
     }
 }
 
