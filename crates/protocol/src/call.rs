@@ -126,17 +126,17 @@ pub struct Call<R = Request> {
     pub context: Box<CallContext>,
 }
 
-/// The request of any operation.
+/// The request of any operation. What is large is on the heap: most calls are messages, and each is moved a few times.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each variant is the operation of the same name")]
 pub enum Request {
     SendMessage(Box<SendMessageRequest>),
     SendStreamingMessage(Box<SendMessageRequest>),
     GetTask(GetTaskRequest),
-    ListTasks(ListTasksRequest),
+    ListTasks(Box<ListTasksRequest>),
     CancelTask(CancelTaskRequest),
     SubscribeToTask(SubscribeToTaskRequest),
-    CreateTaskPushNotificationConfig(TaskPushNotificationConfig),
+    CreateTaskPushNotificationConfig(Box<TaskPushNotificationConfig>),
     GetTaskPushNotificationConfig(PushNotificationConfigRequest),
     ListTaskPushNotificationConfigs(ListTaskPushNotificationConfigsRequest),
     DeleteTaskPushNotificationConfig(PushNotificationConfigRequest),
@@ -238,11 +238,11 @@ fn dispatch<E: Endpoint + ?Sized>(endpoint: &E, call: Call) -> BoxFuture<'_, Res
         Request::SendMessage(request) => to!(send_message(request), Reply::Sent),
         Request::SendStreamingMessage(request) => to!(send_streaming_message(request), Reply::Stream),
         Request::GetTask(request) => to!(get_task(request), Reply::Task),
-        Request::ListTasks(request) => to!(list_tasks(request), Reply::Tasks),
+        Request::ListTasks(request) => to!(list_tasks(*request), Reply::Tasks),
         Request::CancelTask(request) => to!(cancel_task(request), Reply::Task),
         Request::SubscribeToTask(request) => to!(subscribe_to_task(request), Reply::Stream),
         Request::CreateTaskPushNotificationConfig(request) => {
-            to!(create_push_config(request), Reply::PushConfig)
+            to!(create_push_config(*request), Reply::PushConfig)
         }
         Request::GetTaskPushNotificationConfig(request) => to!(get_push_config(request), Reply::PushConfig),
         Request::ListTaskPushNotificationConfigs(request) => {

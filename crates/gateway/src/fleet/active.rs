@@ -28,7 +28,7 @@ impl Formation {
             let mut context = CallContext::new(caller.principal.clone(), member.name.clone());
             context.identity = caller.identity.clone();
             let request = ListTasksRequest { status: state, page_size: Some(MOST), ..Default::default() };
-            let call = Call { request: Request::ListTasks(request), context };
+            let call = Call { request: Request::ListTasks(Box::new(request)), context };
             let Reply::Tasks(page) = endpoint.call(call).await? else { continue };
             total += page.total_size;
             for task in &page.tasks {

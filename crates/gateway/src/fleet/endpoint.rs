@@ -179,7 +179,7 @@ impl Front {
         let pages = seen.into_iter().map(|seen| {
             let mut context = Box::new(context.clone());
             context.agent = seen.member.name.clone();
-            let call = Call { request: Request::ListTasks(wanted.clone()), context };
+            let call = Call { request: Request::ListTasks(Box::new(wanted.clone())), context };
             async move { self.endpoint(&seen.member.name)?.call(call).await }
         });
         let pages: Vec<_> = futures_util::stream::iter(pages).buffer_unordered(AT_A_TIME).collect().await;

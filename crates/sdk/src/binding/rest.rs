@@ -60,7 +60,7 @@ pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Req
             id: path_id(&route.task)?,
             history_length: number(head, "historyLength")?,
         }),
-        Operation::ListTasks => Request::ListTasks(list_tasks(head, tenant, TaskState::from_name)?),
+        Operation::ListTasks => Request::ListTasks(Box::new(list_tasks(head, tenant, TaskState::from_name)?)),
         Operation::CancelTask => Request::CancelTask(cancel(route, body)?),
         Operation::SubscribeToTask => {
             Request::SubscribeToTask(SubscribeToTaskRequest { tenant, id: path_id(&route.task)? })
@@ -70,7 +70,7 @@ pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Req
             let task_id = path_id(&route.task)?;
             agree(config.task_id.as_ref().is_none_or(|named: &TaskId| *named == task_id), "taskId")?;
             config.task_id = Some(task_id);
-            Request::CreateTaskPushNotificationConfig(config)
+            Request::CreateTaskPushNotificationConfig(Box::new(config))
         }
         Operation::GetTaskPushNotificationConfig => {
             Request::GetTaskPushNotificationConfig(config(route, tenant)?)

@@ -39,7 +39,7 @@ impl Endpoint for Client {
 
     async fn list_tasks(&self, call: Call<ListTasksRequest>) -> Result<TaskPage, Error> {
         let page: ListTasksResponse =
-            self.ask(Request::ListTasks(call.request), Options::of(call.context)).await?;
+            self.ask(Request::ListTasks(Box::new(call.request)), Options::of(call.context)).await?;
         Ok(TaskPage {
             tasks: page.tasks.into_iter().map(view).collect(),
             next_page_token: page.next_page_token,
@@ -62,7 +62,7 @@ impl Endpoint for Client {
         &self,
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        let request = Request::CreateTaskPushNotificationConfig(call.request);
+        let request = Request::CreateTaskPushNotificationConfig(Box::new(call.request));
         Ok(self.ask(request, Options::of(call.context)).await?)
     }
 

@@ -163,7 +163,7 @@ impl Client {
 
     /// Looks at a page of one's tasks.
     pub async fn list(&self, filter: ListTasksRequest) -> Result<ListTasksResponse, ClientError> {
-        self.ask(Request::ListTasks(filter), Options::default()).await
+        self.ask(Request::ListTasks(Box::new(filter)), Options::default()).await
     }
 
     /// Stops a task.

@@ -232,13 +232,13 @@ mod tests {
         let outgoing = encode(&interface(), &request, false).unwrap();
         let expected = "https://a.example/r/tasks/a%2Fb%20%C3%BC%3Acancel?historyLength=2";
         assert_eq!((outgoing.method, outgoing.uri.to_string().as_str()), (Method::GET, expected));
-        let request = Request::ListTasks(ListTasksRequest {
+        let request = Request::ListTasks(Box::new(ListTasksRequest {
             context_id: Some("c&d".into()),
             status: TaskState::Working,
             page_token: "a=b".to_owned(),
             include_artifacts: Some(false),
             ..Default::default()
-        });
+        }));
         let uri = encode(&interface(), &request, false).unwrap().uri.to_string();
         assert!(
             uri.ends_with(

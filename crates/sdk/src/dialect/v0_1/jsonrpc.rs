@@ -58,7 +58,7 @@ pub(crate) fn decode(operation: Operation, params: &[u8]) -> Result<Request, Err
         }
         Operation::CreateTaskPushNotificationConfig => {
             let Newer(config) = decode_params::<ConfigParams>(params)?;
-            Request::CreateTaskPushNotificationConfig(config)
+            Request::CreateTaskPushNotificationConfig(Box::new(config))
         }
         Operation::GetTaskPushNotificationConfig => {
             let IdParams { id, .. } = decode_params(params)?;

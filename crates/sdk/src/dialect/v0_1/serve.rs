@@ -49,7 +49,7 @@ pub(crate) async fn answer<E: DynEndpoint + ?Sized>(endpoint: &E, call: Call) ->
         Request::GetTask(get) => asked.get(get.history_length.unwrap_or_default()).await,
         Request::CancelTask(cancel) => asked.cancel(cancel.metadata).await,
         Request::SubscribeToTask(_) => asked.watch().await,
-        Request::CreateTaskPushNotificationConfig(config) => asked.notify(config).await,
+        Request::CreateTaskPushNotificationConfig(config) => asked.notify(*config).await,
         Request::GetTaskPushNotificationConfig(_) => asked.notified().await,
         _ => Err(ErrorCode::UnsupportedOperation.into()),
     };
@@ -231,7 +231,7 @@ impl<'a, E: DynEndpoint + ?Sized> Asked<'a, E> {
     async fn notify(&self, config: TaskPushNotificationConfig) -> Result<Reply, Error> {
         let id = Some(self.name.as_str().into());
         let config = TaskPushNotificationConfig { id, task_id: Some(self.id()), ..config };
-        self.receiver(self.call(Request::CreateTaskPushNotificationConfig(config)).await)
+        self.receiver(self.call(Request::CreateTaskPushNotificationConfig(Box::new(config))).await)
     }
 
     async fn notified(&self) -> Result<Reply, Error> {

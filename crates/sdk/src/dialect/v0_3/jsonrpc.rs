@@ -58,14 +58,16 @@ pub(crate) fn decode(operation: Operation, params: &[u8]) -> Result<Request, Err
             Request::SendStreamingMessage(decode_params::<SendParams>(params)?.into_request(form))
         }
         Operation::GetTask => Request::GetTask(decode_params::<GetParams>(params)?.into_request()),
-        Operation::ListTasks => Request::ListTasks(decode_params::<ListParams>(params)?.into_request()?),
+        Operation::ListTasks => {
+            Request::ListTasks(Box::new(decode_params::<ListParams>(params)?.into_request()?))
+        }
         Operation::CancelTask => Request::CancelTask(decode_params::<IdParams>(params)?.cancel()),
         Operation::SubscribeToTask => {
             let id = decode_params::<IdParams>(params)?.id;
             Request::SubscribeToTask(SubscribeToTaskRequest { tenant: String::new(), id })
         }
         Operation::CreateTaskPushNotificationConfig => {
-            Request::CreateTaskPushNotificationConfig(decode_params::<Newer<_>>(params)?.0)
+            Request::CreateTaskPushNotificationConfig(Box::new(decode_params::<Newer<_>>(params)?.0))
         }
         Operation::GetTaskPushNotificationConfig => {
             Request::GetTaskPushNotificationConfig(decode_params::<ConfigParams>(params)?.into_request())
@@ -116,9 +118,9 @@ pub(crate) fn write_call(out: &mut Vec<u8>, id: u64, request: &Request) -> Resul
         }
         Request::SubscribeToTask(request) => write(out, &named(request.id.as_str()))?,
         Request::ListTasks(request) => {
-            write(out, &ListTasksRequest { tenant: String::new(), ..request.clone() })?;
+            write(out, &ListTasksRequest { tenant: String::new(), ..(**request).clone() })?;
         }
-        Request::CreateTaskPushNotificationConfig(request) => write(out, &Older(Form::Kind, request))?,
+        Request::CreateTaskPushNotificationConfig(request) => write(out, &Older(Form::Kind, &**request))?,
         Request::GetTaskPushNotificationConfig(request)
         | Request::DeleteTaskPushNotificationConfig(request) => {
             let id = Some(request.id.as_str());

@@ -54,7 +54,7 @@ pub(crate) fn decode(operation: Operation, message: &[u8]) -> Result<(Request, V
         }
         Operation::CreateTaskPushNotificationConfig => {
             let Newer(config) = decode_params::<Newer<TaskPushNotificationConfig>>(&json)?;
-            Request::CreateTaskPushNotificationConfig(config)
+            Request::CreateTaskPushNotificationConfig(Box::new(config))
         }
         Operation::GetTaskPushNotificationConfig => {
             Request::GetTaskPushNotificationConfig(config_in(&named()?.name)?)

@@ -77,7 +77,7 @@ fn body(form: Form, request: &Request) -> Result<Bytes, Error> {
         Request::CreateTaskPushNotificationConfig(config) => {
             let task = config.task_id.as_ref().map_or("", TaskId::as_str);
             let config_id = config.id.as_ref().map_or("", PushConfigId::as_str);
-            let config = Older(form, config);
+            let config = Older(form, &**config);
             write(&mut body, &Create { parent: format!("tasks/{task}"), config_id, config })?;
         }
         _ => {}

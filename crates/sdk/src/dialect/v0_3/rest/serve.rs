@@ -67,7 +67,9 @@ pub(crate) fn decode(form: Form, route: &Route<'_>, head: &Parts, body: &[u8]) -
                 history_length: length,
             })
         }
-        Operation::ListTasks => Request::ListTasks(list_tasks(head, tenant(), Newer::<TaskState>::named)?),
+        Operation::ListTasks => {
+            Request::ListTasks(Box::new(list_tasks(head, tenant(), Newer::<TaskState>::named)?))
+        }
         Operation::CancelTask => Request::CancelTask(cancel(route, body)?),
         Operation::SubscribeToTask => {
             Request::SubscribeToTask(SubscribeToTaskRequest { tenant: tenant(), id: path_id(&route.task)? })
@@ -77,7 +79,7 @@ pub(crate) fn decode(form: Form, route: &Route<'_>, head: &Parts, body: &[u8]) -
             let task: TaskId = path_id(&route.task)?;
             agree(config.task_id.as_ref().is_none_or(|named| *named == task), "name")?;
             config.task_id = Some(task);
-            Request::CreateTaskPushNotificationConfig(config)
+            Request::CreateTaskPushNotificationConfig(Box::new(config))
         }
         Operation::GetTaskPushNotificationConfig => Request::GetTaskPushNotificationConfig(config(route)?),
         Operation::DeleteTaskPushNotificationConfig => {
