@@ -39,7 +39,8 @@ impl Client {
         options.terms.idempotency_key = None;
         options.retries = Some(0);
         let request = SubscribeToTaskRequest { tenant: String::new(), id: id.clone() };
-        match self.attempts(Request::SubscribeToTask(request), options.clone(), &Streamed).await {
+        let mut request = Request::SubscribeToTask(request);
+        match self.attempts(&mut request, &mut options.clone(), &Streamed).await {
             Ok(mut open) => {
                 self.catch_up(&mut open, &id, &options).await;
                 Ok(Opened::Stream(Box::new(open)))

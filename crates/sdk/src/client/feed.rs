@@ -35,10 +35,9 @@ pub(crate) struct Feed {
 
 impl Client {
     /// Opens a stream that is not taken up again.
-    pub(crate) async fn feed(&self, request: Request, options: Options) -> Result<Feed, ClientError> {
+    pub(crate) async fn feed(&self, mut request: Request, mut options: Options) -> Result<Feed, ClientError> {
         let slot = self.stream_slot().await?;
-        let watch = options.watch.clone();
-        let open = Box::new(self.attempts(request, options, &Streamed).await?);
+        let open = Box::new(self.attempts(&mut request, &mut options, &Streamed).await?);
         Ok(Feed {
             open,
             alike: Alike::default(),
@@ -46,7 +45,7 @@ impl Client {
             event_bytes: self.settings().event_bytes,
             begun: false,
             over: false,
-            watch,
+            watch: options.watch,
             names: None,
             _slot: slot,
         })

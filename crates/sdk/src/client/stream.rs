@@ -118,7 +118,7 @@ impl Client {
         // The key has to be the same if the message has to be sent again.
         let peer = self.peer().await?;
         let may_say_again = is_safe(&peer, &request, &mut options, self.settings());
-        let mut open = self.attempts(request.clone(), options.clone(), &Streamed).await?;
+        let mut open = self.attempts(&mut request.clone(), &mut options.clone(), &Streamed).await?;
         if let Request::SubscribeToTask(asked) = &request {
             self.catch_up(&mut open, &asked.id, &options).await;
         }
@@ -156,20 +156,21 @@ impl Client {
     /// Says the same thing again, which the peer will run only once.
     async fn say_again(
         self,
-        request: Request,
+        mut request: Request,
         mut options: Options,
         pause: Duration,
     ) -> Result<Opened, ClientError> {
         sleep(pause).await;
         options.retries = Some(0);
-        self.attempts(request, options, &Streamed).await.map(|open| Opened::Stream(Box::new(open)))
+        let open = self.attempts(&mut request, &mut options, &Streamed).await?;
+        Ok(Opened::Stream(Box::new(open)))
     }
 }
 
 impl Finish for Streamed {
     type Output = Open;
 
-    async fn finish(&self, answer: Answer, settings: &Settings) -> Result<Open, ClientError> {
+    async fn finish(&self, answer: Answer<'_>, settings: &Settings) -> Result<Open, ClientError> {
         let (head, body) = answer.response.into_parts();
         let (is_stream, expected) = match answer.wire.is_grpc() {
             true => (grpc::is_stream(&head), "application/grpc"),
@@ -180,7 +181,7 @@ impl Finish for Streamed {
         if is_stream {
             return Ok(Open::new(answer.wire, answer.id, body, settings));
         }
-        let body = whole(body, &answer.origin, settings.response_bytes).await?;
+        let body = whole(body, answer.origin, settings.response_bytes).await?;
         match answer.wire.failure(answer.operation, answer.id, &head, &body) {
             ClientError::Status { status, .. } if status.is_success() => Err(wrong_type(&head, expected)),
             failure => Err(failure),

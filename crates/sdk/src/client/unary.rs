@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -37,12 +36,12 @@ pub(crate) struct Options {
 }
 
 /// An answer that has begun to come.
-pub(crate) struct Answer {
+pub(crate) struct Answer<'a> {
     pub(crate) wire: Wire,
     pub(crate) operation: Operation,
     /// The id of the request, by JSON-RPC.
     pub(crate) id: u64,
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) origin: &'a Origin,
     pub(crate) response: Response<AnswerBody>,
 }
 
@@ -52,7 +51,7 @@ pub(crate) trait Finish: Sync {
 
     fn finish(
         &self,
-        answer: Answer,
+        answer: Answer<'_>,
         settings: &Settings,
     ) -> impl Future<Output = Result<Self::Output, ClientError>> + Send;
 }
@@ -70,9 +69,9 @@ struct Typed<T> {
 impl<T: Expected> Finish for Typed<T> {
     type Output = T;
 
-    async fn finish(&self, answer: Answer, settings: &Settings) -> Result<T, ClientError> {
+    async fn finish(&self, answer: Answer<'_>, settings: &Settings) -> Result<T, ClientError> {
         let (mut head, body) = answer.response.into_parts();
-        let (body, trailers) = whole_with_trailers(body, &answer.origin, settings.response_bytes).await?;
+        let (body, trailers) = whole_with_trailers(body, answer.origin, settings.response_bytes).await?;
         if answer.wire.is_grpc() {
             head.headers.extend(trailers.unwrap_or_default());
         }
@@ -110,21 +109,23 @@ impl Options {
 impl Client {
     pub(crate) async fn ask<T: Expected>(
         &self,
-        request: Request,
-        options: Options,
-    ) -> Result<T, ClientError> {
-        let typed = Typed { history_length: request.history_length(), expected: PhantomData };
-        self.attempts(request, options, &typed).await
-    }
-
-    /// Makes a call, again if need be, and tells who watches the peer what became of it.
-    pub(crate) async fn attempts<F: Finish>(
-        &self,
         mut request: Request,
         mut options: Options,
+    ) -> Result<T, ClientError> {
+        let typed = Typed { history_length: request.history_length(), expected: PhantomData };
+        self.attempts(&mut request, &mut options, &typed).await
+    }
+
+    /// Makes a call, again if need be, and tells who watches the peer what became of it. The request is addressed to whoever
+    /// is asked, and the options say until when it is waited for: both stay where they are, since every future on the way
+    /// would carry room for them.
+    pub(crate) async fn attempts<F: Finish>(
+        &self,
+        request: &mut Request,
+        options: &mut Options,
         finish: &F,
     ) -> Result<F::Output, ClientError> {
-        let outcome = self.tries(&mut request, &mut options, finish).await;
+        let outcome = self.tries(request, options, finish).await;
         match &outcome {
             // What has been opened has yet to be heard.
             Ok(_) if request.operation().is_streaming() => {}
@@ -209,12 +210,14 @@ impl Client {
         let id = self.next_id();
         let (wire, operation) = (interface.wire, request.operation());
         let outgoing = wire.encode(interface, id, request)?;
-        let failed = match self.exchange(wire, operation, id, outgoing, terms, finish).await {
+        let failed = match self.exchange((wire, operation, id), &outgoing, terms, finish).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
         let Some(outgoing) = wire.encode_otherwise(interface, request, &failed) else { return Err(failed) };
-        self.exchange(wire, operation, id, outgoing?, terms, finish).await.map_err(|second| match second {
+        let outgoing = Box::new(outgoing?);
+        let second = Box::pin(self.exchange((wire, operation, id), &outgoing, terms, finish)).await;
+        second.map_err(|second| match second {
             ClientError::Status { .. } => failed,
             second => second,
         })
@@ -222,15 +225,13 @@ impl Client {
 
     async fn exchange<F: Finish>(
         &self,
-        wire: Wire,
-        operation: Operation,
-        id: u64,
-        outgoing: Outgoing,
+        (wire, operation, id): (Wire, Operation, u64),
+        outgoing: &Outgoing,
         terms: &Terms,
         finish: &F,
     ) -> Result<F::Output, ClientError> {
-        let (response, place) = self.transport().exchange(&outgoing, terms).await?;
-        let answer = Answer { wire, operation, id, origin: outgoing.origin, response };
+        let (response, place) = self.transport().exchange(outgoing, terms).await?;
+        let answer = Answer { wire, operation, id, origin: &outgoing.origin, response };
         let outcome = finish.finish(answer, self.settings()).await;
         drop(place);
         outcome

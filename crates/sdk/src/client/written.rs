@@ -45,8 +45,8 @@ impl Client {
     /// Sends a message, and gives the task that comes of it also as it is written.
     pub(crate) async fn send_as_written(
         &self,
-        request: Request,
-        options: Options,
+        request: &mut Request,
+        options: &mut Options,
     ) -> Result<Sent, ClientError> {
         self.attempts(request, options, &AsWritten).await
     }
@@ -55,9 +55,9 @@ impl Client {
 impl Finish for AsWritten {
     type Output = Sent;
 
-    async fn finish(&self, answer: Answer, settings: &Settings) -> Result<Sent, ClientError> {
+    async fn finish(&self, answer: Answer<'_>, settings: &Settings) -> Result<Sent, ClientError> {
         let (mut head, body) = answer.response.into_parts();
-        let (body, trailers) = whole_with_trailers(body, &answer.origin, settings.response_bytes).await?;
+        let (body, trailers) = whole_with_trailers(body, answer.origin, settings.response_bytes).await?;
         if let Some(sent) = answer.wire.plain_task(answer.id, &head, &body) {
             return Ok(sent);
         }

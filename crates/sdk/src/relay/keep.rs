@@ -114,7 +114,7 @@ impl Core {
     pub(super) async fn keep_new(
         &self,
         scope: &Scope,
-        mut batch: Batch,
+        mut batch: Box<Batch>,
         about: &About,
         beginning: Beginning,
         options: &Options,

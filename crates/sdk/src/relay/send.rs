@@ -28,7 +28,6 @@ const WHO_CALLS: [&str; 2] = [LINEAGE_EXTENSION, "ruvector"];
 
 /// A message that may be sent on.
 pub(super) struct Outgoing {
-    pub(super) scope: Scope,
     pub(super) request: Box<SendMessageRequest>,
     pub(super) options: Options,
     pub(super) beginning: Beginning,
@@ -38,7 +37,7 @@ pub(super) struct Outgoing {
 
 /// What became of a message.
 pub(super) enum Taken {
-    Goes(Box<Outgoing>),
+    Goes(Scope, Box<Outgoing>),
     /// It has been sent before; this is its task.
     Repeats(Scope, TaskId),
 }
@@ -70,17 +69,16 @@ impl Core {
                 }
                 (scope, task)
             }
-            Taken::Goes(mut outgoing) => {
-                let scope = outgoing.scope.clone();
+            Taken::Goes(scope, mut outgoing) => {
                 let is_governed = outgoing.beginning.hold.is_some();
                 let answer = match outgoing.continues.clone() {
                     // What is seldom needed is put on the heap when it is: every message would carry room for it.
-                    None if is_governed && !at_once => Box::pin(self.begin_first(outgoing)).await?,
+                    None if is_governed && !at_once => Box::pin(self.begin_first(&scope, outgoing)).await?,
                     continues => {
                         outgoing.options.deadline = (!at_once).then_some(deadline);
                         match continues {
-                            Some(id) => Box::pin(self.send_on(&id, outgoing)).await?,
-                            None => self.send_first(outgoing).await?,
+                            Some(id) => Box::pin(self.send_on(&scope, &id, outgoing)).await?,
+                            None => self.send_first(&scope, outgoing).await?,
                         }
                     }
                 };
@@ -162,7 +160,7 @@ impl Core {
         options.terms.idempotency_key = key;
         peer.tell_only_who_chose_it(chosen.as_deref(), &mut options);
         let beginning = Beginning { peer, push, admission, hold };
-        Ok(Taken::Goes(Box::new(Outgoing { scope, request, options, beginning, continues })))
+        Ok(Taken::Goes(scope, Box::new(Outgoing { request, options, beginning, continues })))
     }
 
     /// The agent knows us, and not our callers: what one of them may not see, it must not be asked about either. Nor does
@@ -180,18 +178,22 @@ impl Core {
 
     pub(super) async fn send_first(
         self: &Arc<Self>,
-        outgoing: Box<Outgoing>,
+        scope: &Scope,
+        mut outgoing: Box<Outgoing>,
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
-        let Outgoing { scope, request, options, beginning, .. } = *outgoing;
-        let peer = beginning.peer.clone();
-        let sent = peer.client.send_as_written(Request::SendMessage(request), options.clone()).await;
+        // What is on the heap stays there: a future that holds it is larger, and every message pays for that.
+        let mut request = Request::SendMessage(outgoing.request);
+        let client = &outgoing.beginning.peer.client;
+        let sent = client.send_as_written(&mut request, &mut outgoing.options).await;
         let (about, batch) = match sent.map_err(told)? {
             Sent::Message(message) => return Ok(SendMessageResponse::Message(message)),
-            Sent::Ended(outline, json) => (About::outlined(&outline), Batch::of_ended(outline, json)),
+            Sent::Ended(outline, json) => {
+                (About::outlined(&outline), Box::new(Batch::of_ended(outline, json)))
+            }
             Sent::Task(mut task, json) => {
                 let json = json.filter(|_| task.status.timestamp.is_some());
                 self.date(&mut task.status);
-                let (about, mut batch) = (About::of(&task), Batch::default());
+                let (about, mut batch) = (About::of(&task), Box::<Batch>::default());
                 batch.create(task);
                 if let Some(json) = json {
                     batch.as_written(json);
@@ -201,26 +203,27 @@ impl Core {
         };
         if !goes_on(about.state) {
             // Nothing more happens to it by itself, so nobody has to be woken.
-            return match self.keep_new(&scope, batch, &about, beginning, &options).await? {
+            return match self.keep_new(scope, batch, &about, outgoing.beginning, &outgoing.options).await? {
                 Kept::New(appended) => Ok(SendMessageResponse::Task(appended.task)),
                 Kept::Known(id) => {
-                    Box::pin(self.catch_up(&scope, &id, options)).await.map(SendMessageResponse::Task)
+                    Box::pin(self.catch_up(scope, &id, outgoing.options)).await.map(SendMessageResponse::Task)
                 }
                 Kept::Taken(error) => Err(error),
             };
         }
-        let live = self.tasks.live.enter(&scope, &about.id);
+        let peer = outgoing.beginning.peer.clone();
+        let live = self.tasks.live.enter(scope, &about.id);
         let pen = live.pen().await;
-        match self.keep_new(&scope, batch, &about, beginning, &options).await? {
+        match self.keep_new(scope, batch, &about, outgoing.beginning, &outgoing.options).await? {
             Kept::New(appended) => {
                 live.belongs_to(&peer);
                 let task = self.show(&live, appended);
-                self.follow((live, pen), task.state(), options);
+                self.follow((live, pen), task.state(), outgoing.options);
                 Ok(SendMessageResponse::Task(task))
             }
             Kept::Known(id) => {
                 drop(pen);
-                Box::pin(self.catch_up(&scope, &id, options)).await.map(SendMessageResponse::Task)
+                Box::pin(self.catch_up(scope, &id, outgoing.options)).await.map(SendMessageResponse::Task)
             }
             Kept::Taken(error) => {
                 Box::pin(self.leave(live, pen, Options::default())).await;
@@ -233,6 +236,7 @@ impl Core {
     /// want to stop it, so the task has to be here before it ends.
     async fn begin_first(
         self: &Arc<Self>,
+        scope: &Scope,
         mut outgoing: Box<Outgoing>,
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
         let can_stream = self.can_stream(&outgoing.beginning.peer.client).await;
@@ -241,15 +245,14 @@ impl Core {
         }
         if !can_stream.map_err(told)? {
             outgoing.request.configuration.get_or_insert_default().return_immediately = true;
-            return self.send_first(outgoing).await;
+            return self.send_first(scope, outgoing).await;
         }
-        let scope = outgoing.scope.clone();
-        let mut events = self.stream_first(outgoing).await?;
+        let mut events = self.stream_first(scope, outgoing).await?;
         let first = events.next().await.ok_or_else(|| Ending::BrokeProtocol.error())??;
         match first.payload()? {
             StreamResponse::Message(message) => Ok(SendMessageResponse::Message(message)),
             StreamResponse::Task(task) => {
-                let task = self.tasks.snapshot(&scope, &task.id).await?.task;
+                let task = self.tasks.snapshot(scope, &task.id).await?.task;
                 Ok(SendMessageResponse::Task(task))
             }
             _ => Err(Ending::BrokeProtocol.error()),
@@ -259,11 +262,12 @@ impl Core {
     /// Sends a message for a task that exists.
     pub(super) async fn send_on(
         self: &Arc<Self>,
+        scope: &Scope,
         id: &TaskId,
         outgoing: Box<Outgoing>,
     ) -> Result<SendMessageResponse<KeptTask>, Error> {
-        let Outgoing { scope, request, options, beginning, .. } = *outgoing;
-        let (live, pen) = self.claim(&scope, id).await?;
+        let Outgoing { request, options, beginning, .. } = *outgoing;
+        let (live, pen) = self.claim(scope, id).await?;
         let said = request.message.clone();
         let held = self.hold_for(&live, beginning.hold).await?;
         live.belongs_to(&beginning.peer);
@@ -274,7 +278,7 @@ impl Core {
         let kept = match answer {
             Ok(SendMessageResponse::Task(mut task)) => {
                 names.iter().for_each(|names| names.task(&mut task));
-                self.register(&scope, id, beginning.push).await;
+                self.register(scope, id, beginning.push).await;
                 let along = Along { said: Some(said), admission: beginning.admission };
                 self.merge(&live, &pen, task, along).await.map(|merged| merged.task)
             }

@@ -25,28 +25,29 @@ impl Core {
         self: Arc<Self>,
         call: Call<Box<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
-        let outgoing = match self.take(call).await? {
+        let (scope, outgoing) = match self.take(call).await? {
             Taken::Repeats(scope, id) => return self.join(&scope, &id).await,
-            Taken::Goes(outgoing) => outgoing,
+            Taken::Goes(scope, outgoing) => (scope, outgoing),
         };
         let can_stream = self.can_stream(&outgoing.beginning.peer.client).await;
         if let Err(error) = &can_stream {
             outgoing.options.watch.failed(error, Duration::ZERO);
         }
         if !can_stream.map_err(told)? {
-            return Box::pin(self.send_and_join(outgoing)).await;
+            return Box::pin(self.send_and_join(&scope, outgoing)).await;
         }
         match outgoing.continues.clone() {
-            Some(id) => Box::pin(self.stream_on(&id, outgoing)).await,
-            None => self.stream_first(outgoing).await,
+            Some(id) => Box::pin(self.stream_on(&scope, &id, outgoing)).await,
+            None => self.stream_first(&scope, outgoing).await,
         }
     }
 
     pub(super) async fn stream_first(
         self: &Arc<Self>,
+        scope: &Scope,
         outgoing: Box<Outgoing>,
     ) -> Result<EventStream, Error> {
-        let Outgoing { scope, request, options, beginning, .. } = *outgoing;
+        let Outgoing { request, options, beginning, .. } = *outgoing;
         let said = request.message.clone();
         let request = Request::SendStreamingMessage(request);
         let peer = beginning.peer.clone();
@@ -59,11 +60,11 @@ impl Core {
                 return only(*message);
             }
         };
-        let live = self.tasks.live.enter(&scope, &about.id);
+        let live = self.tasks.live.enter(scope, &about.id);
         let pen = live.pen().await;
         let end = Arc::new(TurnEnd::default());
         live.end_with_question(end.clone());
-        match self.keep_new(&scope, batch, &about, beginning, &options).await? {
+        match self.keep_new(scope, batch, &about, beginning, &options).await? {
             Kept::New(appended) => {
                 live.belongs_to(&peer);
                 let number = appended.number;
@@ -78,8 +79,8 @@ impl Core {
             }
             Kept::Known(id) => {
                 drop((pen, events));
-                self.catch_up(&scope, &id, options).await?;
-                self.join(&scope, &id).await
+                self.catch_up(scope, &id, options).await?;
+                self.join(scope, &id).await
             }
             Kept::Taken(error) => {
                 drop(events);
@@ -95,8 +96,8 @@ impl Core {
         first: StreamResponse,
         json: Bytes,
         said: Message,
-    ) -> Result<(Batch, About), Box<Message>> {
-        let mut batch = Batch::default();
+    ) -> Result<(Box<Batch>, About), Box<Message>> {
+        let mut batch = Box::<Batch>::default();
         // Agents of older versions begin with what happens to the task, and not with the task.
         let about = match first {
             StreamResponse::Message(message) => return Err(Box::new(message)),
@@ -130,11 +131,16 @@ impl Core {
     }
 
     /// Streams what comes of a message for a task that exists.
-    async fn stream_on(self: &Arc<Self>, id: &TaskId, outgoing: Box<Outgoing>) -> Result<EventStream, Error> {
-        let Outgoing { scope, request, options, beginning, .. } = *outgoing;
-        let (live, pen) = self.claim(&scope, id).await?;
+    async fn stream_on(
+        self: &Arc<Self>,
+        scope: &Scope,
+        id: &TaskId,
+        outgoing: Box<Outgoing>,
+    ) -> Result<EventStream, Error> {
+        let Outgoing { request, options, beginning, .. } = *outgoing;
+        let (live, pen) = self.claim(scope, id).await?;
         let mut said = Some(request.message.clone());
-        let before = self.tasks.snapshot(&scope, id).await?.task.value()?.status.clone();
+        let before = self.tasks.snapshot(scope, id).await?.task.value()?.status.clone();
         let held = self.hold_for(&live, beginning.hold.clone()).await?;
         live.belongs_to(&beginning.peer);
         let names = self.names_of(&live).await.map_err(told)?;
@@ -158,7 +164,7 @@ impl Core {
             }
         };
         held.keep();
-        let snapshot = self.tasks.snapshot(&scope, id).await?;
+        let snapshot = self.tasks.snapshot(scope, id).await?;
         let state = snapshot.task.state();
         live.catch_up(snapshot.number, state.is_terminal());
         let end = Arc::new(TurnEnd::default());
@@ -216,17 +222,20 @@ impl Core {
     }
 
     /// What is done where the agent cannot stream: it answers at once, and its task is looked at now and then.
-    async fn send_and_join(self: &Arc<Self>, mut outgoing: Box<Outgoing>) -> Result<EventStream, Error> {
-        let scope = outgoing.scope.clone();
+    async fn send_and_join(
+        self: &Arc<Self>,
+        scope: &Scope,
+        mut outgoing: Box<Outgoing>,
+    ) -> Result<EventStream, Error> {
         let wanted = SendMessageConfiguration { return_immediately: true, ..Default::default() };
         outgoing.request.configuration.get_or_insert(wanted).return_immediately = true;
         let answer = match outgoing.continues.clone() {
-            Some(id) => self.send_on(&id, outgoing).await?,
-            None => self.send_first(outgoing).await?,
+            Some(id) => self.send_on(scope, &id, outgoing).await?,
+            None => self.send_first(scope, outgoing).await?,
         };
         match answer {
             SendMessageResponse::Message(message) => only(message),
-            SendMessageResponse::Task(task) => self.join(&scope, task.id()).await,
+            SendMessageResponse::Task(task) => self.join(scope, task.id()).await,
         }
     }
 
