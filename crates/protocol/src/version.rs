@@ -29,6 +29,10 @@ impl Version {
 
     /// Reads `Major.Minor`; a patch number is ignored.
     pub fn parse(text: &str) -> Option<Self> {
+        // What nearly everybody says.
+        if text == "1.0" {
+            return Some(Self::V1_0);
+        }
         let mut numbers = text.split('.');
         let (major, minor) = (number(numbers.next()?)?, number(numbers.next()?)?);
         let patch_is_number = numbers.next().is_none_or(|patch| number(patch).is_some());

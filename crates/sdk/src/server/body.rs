@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use chancery_protocol::{Error, ErrorCode};
@@ -10,7 +11,6 @@ use futures_core::Stream;
 use http::StatusCode;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::limits::ServerLimits;
 use crate::binding::grpc::Frames;
 use crate::binding::sse::EventFrames;
 
@@ -148,12 +148,11 @@ impl From<Unread> for Error {
     }
 }
 
-/// Reads a body. The usual one is there already, in one piece, and is not copied.
-pub(crate) async fn read<B>(body: B, limits: &ServerLimits) -> Result<Bytes, Unread>
+/// Reads a body, of so many bytes at most. The usual one is there already, in one piece, and is not copied.
+pub(crate) async fn read<B>(body: B, limit: usize, timeout: Duration) -> Result<Bytes, Unread>
 where
     B: HttpBody<Data = Bytes>,
 {
-    let limit = limits.body_bytes;
     if body.size_hint().lower() > limit as u64 {
         return Err(Unread::TooLarge(limit));
     }
@@ -166,7 +165,7 @@ where
             if let Poll::Ready(frame) = body.as_mut().poll_frame(context) {
                 return Poll::Ready(Ok(frame));
             }
-            let slow = slow.get_or_insert_with(|| Box::pin(tokio::time::sleep(limits.body_timeout)));
+            let slow = slow.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
             slow.as_mut().poll(context).map(|()| Err(Unread::TooSlow))
         })
         .await?;

@@ -265,11 +265,11 @@ impl View {
     where
         B: http_body::Body<Data = Bytes> + Send,
     {
-        let mut limits = self.limits;
-        limits.body_bytes += HEAD;
-        body::read(body, &limits).await.map_err(|unread| match unread {
+        let limits = &self.limits;
+        let read = body::read(body, limits.body_bytes + HEAD, limits.body_timeout).await;
+        read.map_err(|unread| match unread {
             Unread::TooLarge(_) => {
-                let text = format!("The request is larger than {} bytes", self.limits.body_bytes);
+                let text = format!("The request is larger than {} bytes", limits.body_bytes);
                 Error::with_message(ErrorCode::ResourceExhausted, text)
             }
             other => other.into(),

@@ -10,9 +10,9 @@ use chancery_protocol::BoxFuture;
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 #[cfg(unix)]
 use tokio::io::AsyncReadExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -228,7 +228,8 @@ impl Http {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (stream, service) = (TokioIo::new(stream), TowerToHyperService::new(service));
+        let stream = TokioIo::new(stream);
+        let service = service_fn(move |request| service.answer(request));
         match version {
             Version::One => ended(watcher.watch(self.one.serve_connection(stream, service))),
             Version::Two => ended(watcher.watch(self.two.serve_connection(stream, service))),

@@ -198,7 +198,8 @@ impl Visitor {
     pub async fn body(&self) -> Result<Bytes, Refused> {
         let body = self.body.lock().take();
         let Some(body) = body else { return Ok(Bytes::new()) };
-        Ok(body::read(body, &self.site.limits).await?)
+        let limits = &self.site.limits;
+        Ok(body::read(body, limits.body_bytes, limits.body_timeout).await?)
     }
 }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use chancery_protocol::{AgentCard, BoxFuture, DynEndpoint, Error, Principal, TaskId};
 use http::Response;
 use tower_layer::Layer as _;
+use tower_service::Service as _;
 
 use super::body::Body;
 use super::cors::Cors;
@@ -39,6 +40,8 @@ pub struct Service {
     /// The agent that gRPC is for over that connection, if it is one alone.
     agent: Option<Arc<str>>,
 }
+
+type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
 /// What is to be different on a site, all at once or not at all: see [`Service::change`].
 #[derive(Default)]
@@ -271,30 +274,29 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+    type Future = Answer;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let inner = Inner { site: self.site.clone(), peer: self.peer, agent: self.agent.clone() };
-        match &self.site.cors {
-            None => inner.answer(request),
-            Some(Cors(cors)) => Box::pin(cors.layer(inner).call(request)),
-        }
+        self.answer(request)
     }
 }
 
-/// The site as browsers do not see it.
-struct Inner {
-    site: Arc<Site>,
-    peer: Peer,
-    agent: Option<Arc<str>>,
-}
+impl Service {
+    pub(super) fn answer<B>(&self, request: http::Request<B>) -> Answer
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
+        match &self.site.cors {
+            None => self.answer_as_is(request),
+            Some(Cors(cors)) => Box::pin(cors.layer(AsIs(self.clone())).call(request)),
+        }
+    }
 
-impl Inner {
-    fn answer<B>(&self, request: http::Request<B>) -> BoxFuture<'static, Result<Response<Body>, Infallible>>
+    fn answer_as_is<B>(&self, request: http::Request<B>) -> Answer
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
@@ -315,20 +317,23 @@ impl Inner {
     }
 }
 
-impl<B> tower_service::Service<http::Request<B>> for Inner
+/// The site without what is said to browsers alone.
+struct AsIs(Service);
+
+impl<B> tower_service::Service<http::Request<B>> for AsIs
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+    type Future = Answer;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        self.answer(request)
+        self.0.answer_as_is(request)
     }
 }
 

@@ -253,7 +253,7 @@ impl View {
             Ok(context) => context,
             Err(error) => return rest::fail(a2a_json, &error),
         };
-        let body = match body::read(body, &self.limits).await {
+        let body = match body::read(body, self.limits.body_bytes, self.limits.body_timeout).await {
             Ok(body) => body,
             Err(unread) => return rest::fail_with(unread.status(), a2a_json, &unread.into()),
         };
@@ -290,7 +290,7 @@ impl View {
             Ok(context) => context,
             Err(error) => return rest::fail(&error),
         };
-        let body = match body::read(body, &self.limits).await {
+        let body = match body::read(body, self.limits.body_bytes, self.limits.body_timeout).await {
             Ok(body) => body,
             Err(unread) => return rest::fail_with(unread.status(), &unread.into()),
         };
@@ -336,12 +336,9 @@ impl View {
     }
 
     /// Of somebody who asks too often no more is read than a cancel needs.
-    pub(super) fn limits_for(&self, head: &Parts) -> ServerLimits {
-        let mut limits = self.limits;
-        if Visit::of(head).is_some_and(Visit::is_refused) {
-            limits.body_bytes = limits.body_bytes.min(CANCEL_BYTES);
-        }
-        limits
+    pub(super) fn body_bytes_for(&self, head: &Parts) -> usize {
+        let is_refused = Visit::of(head).is_some_and(Visit::is_refused);
+        if is_refused { self.limits.body_bytes.min(CANCEL_BYTES) } else { self.limits.body_bytes }
     }
 
     fn authenticated(&self, head: &Parts) -> Result<Caller, Error> {

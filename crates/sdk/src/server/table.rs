@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use super::guard::Guard;
 use super::mount::Mount;
 use super::routes::Routes;
@@ -12,8 +14,8 @@ use super::routes::Routes;
 #[derive(Default)]
 pub(crate) struct Table {
     pub(super) reception: Reception,
-    by_path: HashMap<String, Arc<Mount>>,
-    by_name: HashMap<Arc<str>, Arc<Mount>>,
+    by_path: HashMap<String, Arc<Mount>, RandomState>,
+    by_name: HashMap<Arc<str>, Arc<Mount>, RandomState>,
     /// How many segments the longest path has.
     deepest: usize,
     /// Agents that are gone, or are of another kind now, while there are tasks that only they know of; by name.

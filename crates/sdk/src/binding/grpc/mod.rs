@@ -51,9 +51,12 @@ pub(crate) struct Wanted {
 
 /// Whether a request is one of gRPC's, and not of gRPC-Web's or of HTTP's.
 pub(crate) fn is_grpc(head: &Parts) -> bool {
-    content_type(head).is_some_and(|actual| {
-        actual.strip_prefix(CONTENT_TYPE).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
-    })
+    // Every request is asked this, and few begin like one.
+    let begins = |value: &HeaderValue| value.as_bytes().starts_with(CONTENT_TYPE.as_bytes());
+    head.headers.get(header::CONTENT_TYPE).is_some_and(begins)
+        && content_type(head).is_some_and(|actual| {
+            actual.strip_prefix(CONTENT_TYPE).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
+        })
 }
 
 /// The method that a path names.
