@@ -169,6 +169,12 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, Error>> + Send>>;
 /// A future on the heap, for traits that must be objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Puts a future on the heap without copying it there. [`Box::pin`] gets it ready made, and copies all the room that it will
+/// ever need; one that is made when its place is there is made in that place.
+pub fn box_future<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::into_pin(Box::write(Box::new_uninit(), make()))
+}
+
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident($request:ty) -> $reply:ty, $default:ident;)*) => {
         /// Anything that answers A2A calls: a runtime with an agent in it, a client to a remote one, a pipeline
@@ -232,7 +238,11 @@ operations! {
 fn dispatch<E: Endpoint + ?Sized>(endpoint: &E, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
     let Call { request, context } = call;
     macro_rules! to {
-        ($method:ident($request:expr), $reply:expr) => {{ Box::pin(async move { endpoint.$method(Call { request: $request, context }).await.map($reply) }) }};
+        ($method:ident($request:expr), $reply:expr) => {{
+            box_future(
+                || async move { endpoint.$method(Call { request: $request, context }).await.map($reply) },
+            )
+        }};
     }
     match request {
         Request::SendMessage(request) => to!(send_message(request), Reply::Sent),

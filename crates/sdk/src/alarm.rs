@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -26,6 +26,22 @@ impl Alarm {
     pub(crate) fn reset(&mut self, time: Instant) {
         self.sleep.as_mut().reset(time);
         self.registered = None;
+    }
+
+    /// Ready when it has fired, which is not before this time. One that is put off again and again is only set anew when it
+    /// would fire too early.
+    #[cfg(feature = "client")]
+    pub(crate) fn poll_until(&mut self, context: &mut Context<'_>, until: Instant) -> Poll<()> {
+        if until < self.sleep.deadline() {
+            self.reset(until);
+        }
+        loop {
+            ready!(self.poll(context));
+            if self.sleep.deadline() >= until {
+                return Poll::Ready(());
+            }
+            self.reset(until);
+        }
     }
 
     /// Ready when it has fired.
@@ -67,6 +83,19 @@ mod tests {
         alarm.reset(again);
         poll_fn(|context| alarm.poll(context)).await;
         assert!(Instant::now() >= again);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_can_be_put_off_and_brought_forward() {
+        let start = Instant::now();
+        let second = |count| start + Duration::from_secs(count);
+        let mut alarm = Alarm::at(second(1));
+        assert!(alarm.poll_until(&mut Context::from_waker(Waker::noop()), second(9)).is_pending());
+        for until in [3, 5] {
+            poll_fn(|context| alarm.poll_until(context, second(until))).await;
+            assert_eq!(Instant::now(), second(until));
+            assert!(alarm.poll_until(&mut Context::from_waker(Waker::noop()), second(9)).is_pending());
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,13 +17,15 @@ use http::{Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use tower_service::Service as _;
 
 use super::ask::Ask;
 use super::connector::Connector;
 use super::http1::{self, Broken, Line};
 use super::origin::Origin;
+use super::patience::Patience;
+use crate::alarm::Alarm;
 use crate::egress::ConnectError;
 
 /// The connections of one client.
@@ -53,7 +55,13 @@ pub(crate) enum AnswerBody {
     /// It has been read to its end.
     Over,
     /// Somebody else drives the connection.
-    Driven(Incoming),
+    Driven(Box<Driven>),
+}
+
+pub(crate) struct Driven {
+    body: Incoming,
+    /// For how long it is waited for; none for one that goes on.
+    patience: Option<(Patience, Alarm)>,
 }
 
 pub(crate) struct Held {
@@ -66,6 +74,7 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) enum Unanswered {
     NotConnected(ConnectError),
+    Late(Patience),
     /// The connection broke.
     Broken(http1::Unanswered),
 }
@@ -82,18 +91,22 @@ impl Connections {
         &self,
         ask: Ask,
         origin: &Arc<Origin>,
+        patience: Option<Patience>,
     ) -> Result<Response<AnswerBody>, Unanswered> {
         loop {
             let known = self.0.take(origin);
             let is_known = known.is_some();
             let mut line = match known {
                 Some(line) => line,
-                None => self.0.dial(ask.uri.clone()).await?,
+                None => Box::pin(self.0.dial(ask.uri.clone(), patience)).await?,
             };
-            match line.exchange(&ask).await {
+            match line.exchange(&ask, patience).await {
                 Ok(head) => {
                     let held = Held { line, origin: origin.clone(), shelf: self.0.clone() };
                     return Ok(Response::from_parts(head, AnswerBody::Held(held)));
+                }
+                Err(http1::Unanswered { error: Broken::Late(patience), .. }) => {
+                    return Err(Unanswered::Late(patience));
                 }
                 // It was closed while it waited.
                 Err(unanswered) if is_known && !unanswered.was_sent => {}
@@ -106,9 +119,16 @@ impl Connections {
 // === impl Shelf ===
 
 impl Shelf {
-    async fn dial(&self, uri: Uri) -> Result<Box<Line>, Unanswered> {
-        let stream = self.connector.clone().call(uri).await.map_err(Unanswered::NotConnected)?;
-        Ok(Box::new(Line::new(stream)))
+    async fn dial(&self, uri: Uri, patience: Option<Patience>) -> Result<Box<Line>, Unanswered> {
+        let dialled = self.connector.clone().call(uri);
+        let connected = match patience {
+            Some(patience) => match timeout_at(patience.until, dialled).await {
+                Ok(connected) => connected,
+                Err(_) => return Err(Unanswered::Late(patience)),
+            },
+            None => dialled.await,
+        };
+        Ok(Box::new(Line::new(connected.map_err(Unanswered::NotConnected)?)))
     }
 
     /// The connection that has waited least, so that those that are not needed grow old.
@@ -157,9 +177,30 @@ async fn sweep(shelf: Weak<Shelf>, longest: Duration) {
 
 // === impl AnswerBody ===
 
-impl From<Incoming> for AnswerBody {
-    fn from(body: Incoming) -> Self {
-        Self::Driven(body)
+impl AnswerBody {
+    /// Of a connection that somebody else drives.
+    pub(crate) fn driven(body: Incoming, patience: Option<Patience>) -> Self {
+        let patience = patience.map(|patience| (patience, Alarm::at(patience.until)));
+        Self::Driven(Box::new(Driven { body, patience }))
+    }
+
+    /// From now on it may take as long as it likes.
+    pub(crate) fn let_go_on(&mut self) {
+        match self {
+            Self::Held(held) => held.line.let_go_on(),
+            Self::Driven(driven) => driven.patience = None,
+            Self::Over => {}
+        }
+    }
+}
+
+impl Driven {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(Broken::Hyper)));
+        }
+        let Some((patience, alarm)) = &mut self.patience else { return Poll::Pending };
+        alarm.poll(context).map(|()| Some(Err(Broken::Late(*patience))))
     }
 }
 
@@ -174,9 +215,7 @@ impl Body for AnswerBody {
         let polled = match &mut *self {
             Self::Held(held) => ready!(held.line.poll_piece(context)).map(|piece| piece.map(Frame::data)),
             Self::Over => None,
-            Self::Driven(body) => {
-                return Pin::new(body).poll_frame(context).map_err(Broken::Hyper);
-            }
+            Self::Driven(driven) => return driven.poll_frame(context),
         };
         if !matches!(polled, Some(Ok(_)))
             && let Self::Held(Held { mut line, origin, shelf }) = std::mem::replace(&mut *self, Self::Over)
@@ -191,7 +230,7 @@ impl Body for AnswerBody {
         match self {
             Self::Held(_) => false,
             Self::Over => true,
-            Self::Driven(body) => body.is_end_stream(),
+            Self::Driven(driven) => driven.body.is_end_stream(),
         }
     }
 
@@ -199,7 +238,7 @@ impl Body for AnswerBody {
         match self {
             Self::Held(held) => held.line.announced().map_or_else(SizeHint::default, SizeHint::with_exact),
             Self::Over => SizeHint::with_exact(0),
-            Self::Driven(body) => body.size_hint(),
+            Self::Driven(driven) => driven.body.size_hint(),
         }
     }
 }

@@ -132,7 +132,8 @@ impl Discovery {
     pub(crate) async fn probe(&self, transport: &Transport, path: &str) -> Result<StatusCode, ClientError> {
         let uri = format!("{}{path}", self.origin);
         let uri = uri.parse().map_err(|_| ClientError::Configuration(format!("`{path}` is no path")))?;
-        let (response, _place) = transport.exchange(&self.get(uri, Version::V1_0), &Terms::default()).await?;
+        let (response, _place) =
+            transport.exchange(&self.get(uri, Version::V1_0), &Terms::default(), None).await?;
         Ok(response.status())
     }
 
@@ -287,7 +288,7 @@ impl Discovery {
         let version = settings.version.unwrap_or(Version::V1_0);
         let outgoing = self.get(self.places[place].clone(), version);
         let at = Instant::now();
-        let (response, _place) = transport.exchange(&outgoing, &terms).await?;
+        let (response, _place) = transport.exchange(&outgoing, &terms, None).await?;
         let asked = Asked { at, answered: Instant::now(), wall_clock: SystemTime::now() };
         let (head, body) = response.into_parts();
         let body = whole(body, &self.origin, settings.card_bytes).await?;

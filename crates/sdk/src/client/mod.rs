@@ -37,6 +37,7 @@ mod limit;
 mod names;
 mod origin;
 mod overlap;
+mod patience;
 mod peer;
 mod progress;
 mod replied;

@@ -171,7 +171,7 @@ impl Finish for Streamed {
     type Output = Open;
 
     async fn finish(&self, answer: Answer<'_>, settings: &Settings) -> Result<Open, ClientError> {
-        let (head, body) = answer.response.into_parts();
+        let (head, mut body) = answer.response.into_parts();
         let (is_stream, expected) = match answer.wire.is_grpc() {
             true => (grpc::is_stream(&head), "application/grpc"),
             false => {
@@ -179,6 +179,7 @@ impl Finish for Streamed {
             }
         };
         if is_stream {
+            body.let_go_on();
             return Ok(Open::new(answer.wire, answer.id, body, settings));
         }
         let body = whole(body, answer.origin, settings.response_bytes).await?;

@@ -22,6 +22,7 @@ use super::error::{ClientError, Source};
 use super::http1::{self, Broken, MAX_HEAD_BYTES};
 use super::limit::Rate;
 use super::origin::Origin;
+use super::patience::Patience;
 use super::retry::Budget;
 use super::settings::Settings;
 use crate::dialect::v0_3;
@@ -130,19 +131,19 @@ impl Transport {
     }
 
     /// Waits for its turn, sends a request and waits for the head of the answer. The place is held for as long
-    /// as the answer is being read.
+    /// as the answer is being read, which is waited for no longer than all of this.
     pub(crate) async fn exchange(
         &self,
         outgoing: &Outgoing,
         terms: &Terms,
+        patience: Option<Patience>,
     ) -> Result<(Response<AnswerBody>, OwnedSemaphorePermit), ClientError> {
-        let place = self.places.clone().acquire_owned().await;
-        let place = place.map_err(|_| ClientError::bad("the client is closed"))?;
-        if let Some(rate) = &self.rate {
-            rate.take().await;
-        }
+        let place = match self.places.clone().try_acquire_owned() {
+            Ok(place) if self.rate.is_none() => place,
+            place => Box::pin(self.turn(place.ok(), patience)).await?,
+        };
         let ask = self.request(outgoing, terms)?;
-        let response = self.answer(outgoing, ask).await?;
+        let response = self.answer(outgoing, ask, patience).await?;
         if self.settings.interceptors.is_empty() {
             return Ok((response, place));
         }
@@ -153,13 +154,41 @@ impl Transport {
         Ok((Response::from_parts(head, body), place))
     }
 
+    /// Waits for a place, unless there is one, and until the rate allows for another call.
+    async fn turn(
+        &self,
+        place: Option<OwnedSemaphorePermit>,
+        patience: Option<Patience>,
+    ) -> Result<OwnedSemaphorePermit, ClientError> {
+        let turn = async {
+            let place = match place {
+                Some(place) => Ok(place),
+                None => self.places.clone().acquire_owned().await,
+            };
+            if let Some(rate) = &self.rate {
+                rate.take().await;
+            }
+            place.map_err(|_| ClientError::bad("the client is closed"))
+        };
+        match patience {
+            Some(patience) => patience.wait_for(turn).await?,
+            None => turn.await,
+        }
+    }
+
     /// Sends a request in the way that leads there.
-    async fn answer(&self, outgoing: &Outgoing, ask: Ask) -> Result<Response<AnswerBody>, ClientError> {
+    async fn answer(
+        &self,
+        outgoing: &Outgoing,
+        ask: Ask,
+        patience: Option<Patience>,
+    ) -> Result<Response<AnswerBody>, ClientError> {
         let origin = &outgoing.origin;
         let pooled = match (outgoing.is_grpc, origin.is_https) {
             (false, false) => {
-                let answered = self.plain.request(ask, origin).await;
+                let answered = self.plain.request(ask, origin, patience).await;
                 return answered.map_err(|unanswered| match unanswered {
+                    Unanswered::Late(patience) => patience.late(),
                     Unanswered::NotConnected(error) => self.failed(Box::new(error), true, origin),
                     Unanswered::Broken(broken) => broke(broken, origin),
                 });
@@ -167,12 +196,16 @@ impl Transport {
             (false, true) => &self.https,
             (true, _) => &self.http2,
         };
-        let answered = Box::pin(pooled.request(Request::from(ask).map(Full::new))).await;
+        let asked = Box::pin(pooled.request(Request::from(ask).map(Full::new)));
+        let answered = match patience {
+            Some(patience) => Box::pin(patience.wait_for(asked)).await?,
+            None => asked.await,
+        };
         let answer = answered.map_err(|error| {
             let is_connect = error.is_connect();
             self.failed(Box::new(error), is_connect, origin)
         })?;
-        Ok(answer.map(AnswerBody::from))
+        Ok(answer.map(|body| AnswerBody::driven(body, patience)))
     }
 
     /// Tells apart why there is no answer: it matters whether anything was sent.
@@ -327,8 +360,10 @@ pub(crate) async fn whole_with_trailers(
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| ClientError::Cut { origin: origin.to_string(), source: Box::new(error) })?;
+        let frame = frame.map_err(|broken| match broken {
+            Broken::Late(patience) => patience.late(),
+            broken => ClientError::Cut { origin: origin.to_string(), source: Box::new(broken) },
+        })?;
         let data = match frame.into_data() {
             Ok(data) => data,
             Err(frame) => {

@@ -9,12 +9,13 @@ use chancery_protocol::{
     CallContext, Error, ErrorCode, JsonObject, LINEAGE_EXTENSION, Operation, Request, TaskId,
 };
 use http::Response;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::connections::AnswerBody;
 use super::error::ClientError;
 use super::origin::Origin;
+use super::patience::Patience;
 use super::peer::{Interface, Peer};
 use super::replied::Expected;
 use super::settings::Settings;
@@ -145,19 +146,15 @@ impl Client {
         finish: &F,
     ) -> Result<F::Output, ClientError> {
         let limit = self.time_for(request, options.deadline);
-        let late = ClientError::TimedOut { what: request.operation().method(), after: limit };
-        let until = Instant::now() + limit;
+        let patience = Patience::of(request.operation().method(), limit);
         let peer = match self.known_peer() {
             Some(peer) => peer,
-            None => match timeout_at(until, Box::pin(self.peer())).await {
-                Ok(peer) => peer?,
-                Err(_) => return Err(late),
-            },
+            None => Box::pin(patience.wait_for(self.peer())).await??,
         };
         // A stream goes on after it has been opened.
         options.terms.until = match request.operation().is_streaming() {
             true => options.deadline.map(Instant::from_std),
-            false => Some(until),
+            false => Some(patience.until),
         };
         tell_descent(&peer, request, &mut options.terms);
         let safe = is_safe(&peer, request, options, self.settings());
@@ -168,16 +165,15 @@ impl Client {
         let mut was_passed_over = false;
         while let Some(interface) = peer.interfaces.get(at % peer.interfaces.len().max(1)) {
             address(request, interface, begins.as_ref());
-            let attempt = self.attempt(interface, request, &options.terms, finish);
-            let error = match timeout_at(until, attempt).await {
-                Ok(Ok(answer)) => {
+            let error = match self.attempt(interface, request, &options.terms, patience, finish).await {
+                Ok(answer) => {
                     if was_passed_over && begins_or_continues(request) {
                         peer.understood.store(at % peer.interfaces.len(), Ordering::Relaxed);
                     }
                     return Ok(answer);
                 }
-                Ok(Err(error)) => error,
-                Err(_) => return Err(late),
+                Err(late @ ClientError::TimedOut { .. }) => return Err(late),
+                Err(error) => error,
             };
             // Whoever cannot be reached one way may be reached another.
             let unknown = interface.wire.was_not_understood(request.operation(), &error);
@@ -191,7 +187,7 @@ impl Client {
             }
             failed += 1;
             match retry::pause(&error, safe, failed, retries) {
-                Some(pause) if Instant::now() + pause < until && self.transport().budget.spend() => {
+                Some(pause) if Instant::now() + pause < patience.until && self.transport().budget.spend() => {
                     sleep(pause).await;
                 }
                 _ => return Err(error),
@@ -205,18 +201,20 @@ impl Client {
         interface: &Interface,
         request: &Request,
         terms: &Terms,
+        patience: Patience,
         finish: &F,
     ) -> Result<F::Output, ClientError> {
         let id = self.next_id();
         let (wire, operation) = (interface.wire, request.operation());
         let outgoing = wire.encode(interface, id, request)?;
-        let failed = match self.exchange((wire, operation, id), &outgoing, terms, finish).await {
+        let failed = match self.exchange((wire, operation, id), &outgoing, (terms, patience), finish).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
         let Some(outgoing) = wire.encode_otherwise(interface, request, &failed) else { return Err(failed) };
         let outgoing = Box::new(outgoing?);
-        let second = Box::pin(self.exchange((wire, operation, id), &outgoing, terms, finish)).await;
+        let second =
+            Box::pin(self.exchange((wire, operation, id), &outgoing, (terms, patience), finish)).await;
         second.map_err(|second| match second {
             ClientError::Status { .. } => failed,
             second => second,
@@ -227,10 +225,10 @@ impl Client {
         &self,
         (wire, operation, id): (Wire, Operation, u64),
         outgoing: &Outgoing,
-        terms: &Terms,
+        (terms, patience): (&Terms, Patience),
         finish: &F,
     ) -> Result<F::Output, ClientError> {
-        let (response, place) = self.transport().exchange(outgoing, terms).await?;
+        let (response, place) = self.transport().exchange(outgoing, terms, Some(patience)).await?;
         let answer = Answer { wire, operation, id, origin: &outgoing.origin, response };
         let outcome = finish.finish(answer, self.settings()).await;
         drop(place);

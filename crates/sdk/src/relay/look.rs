@@ -34,7 +34,7 @@ impl Core {
         }
         drop(known);
         let (core, id, options) = (self.clone(), id.clone(), self.options_for(call.context));
-        let looked = Unstoppable::new(async move { core.catch_up(&scope, &id, options).await }).await?;
+        let looked = Unstoppable::new(|| async move { core.catch_up(&scope, &id, options).await }).await?;
         Ok(view(looked, history_length))
     }
 

@@ -328,7 +328,7 @@ impl RelayEndpoint {
     pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
         let (core, scope, id) = (self.core.clone(), self.core.tasks.scope(principal), task_id.clone());
         let why = why.to_owned();
-        Unstoppable::new(async move { core.stop_task(&scope, &id, &why).await }).await
+        Unstoppable::new(|| async move { core.stop_task(&scope, &id, &why).await }).await
     }
 
     /// Takes over what a call of an earlier process holds for a task of this agent.
@@ -379,14 +379,14 @@ impl Endpoint for RelayEndpoint {
         &self,
         call: Call<Box<SendMessageRequest>>,
     ) -> impl Future<Output = Result<SendMessageResponse<TaskView>, Error>> + Send {
-        Unstoppable::new(self.core.clone().send(call))
+        Unstoppable::new(|| self.core.clone().send(call))
     }
 
     fn send_streaming_message(
         &self,
         call: Call<Box<SendMessageRequest>>,
     ) -> impl Future<Output = Result<EventStream, Error>> + Send {
-        Unstoppable::new(self.core.clone().stream(call))
+        Unstoppable::new(|| self.core.clone().stream(call))
     }
 
     async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
@@ -401,7 +401,7 @@ impl Endpoint for RelayEndpoint {
         &self,
         call: Call<CancelTaskRequest>,
     ) -> impl Future<Output = Result<TaskView, Error>> + Send {
-        Unstoppable::new(self.core.clone().cancel(call))
+        Unstoppable::new(|| self.core.clone().cancel(call))
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
@@ -438,7 +438,7 @@ impl Endpoint for RelayEndpoint {
     }
 
     fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
-        Box::pin(Unstoppable::new(self.core.clone().enqueue(queued)))
+        Box::pin(Unstoppable::new(|| self.core.clone().enqueue(queued)))
     }
 
     /// What the agent tells those whom it knows it tells us, and not our callers.

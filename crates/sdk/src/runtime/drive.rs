@@ -298,7 +298,7 @@ impl Drive {
         let mut opened = self.when_opened();
         self.shows_beginning = !self.sink.is_unopened();
         self.first = first;
-        let mut turn = Unstoppable::new(self.run());
+        let mut turn = Unstoppable::new(|| self.run());
         let polled = match first {
             FirstPoll::Here => poll_fn(|context| Poll::Ready(turn.poll_unpin(context))).await,
             FirstPoll::Elsewhere => Poll::Pending,

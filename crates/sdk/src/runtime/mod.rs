@@ -92,7 +92,7 @@ impl Runtime {
 
     /// Goes on with a task that waits in AUTH_REQUIRED, once its owner has authenticated out of band.
     pub async fn resume(&self, principal: &Principal, task_id: &TaskId) -> Result<(), Error> {
-        Unstoppable::new(self.0.clone().resume(principal.clone(), task_id.clone())).await
+        Unstoppable::new(|| self.0.clone().resume(principal.clone(), task_id.clone())).await
     }
 
     /// Ends a task as FAILED, for a reason that its caller may read, and stops whoever works on it. Says whether there
@@ -100,7 +100,8 @@ impl Runtime {
     pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
         let (core, scope, id) = (self.0.clone(), self.0.tasks.scope(principal), task_id.clone());
         let said = Message::agent(why);
-        let ended = Unstoppable::new(core.end_from_outside(scope, id, TaskState::Failed, Some(said))).await;
+        let ended =
+            Unstoppable::new(|| core.end_from_outside(scope, id, TaskState::Failed, Some(said))).await;
         match ended {
             Ok(_) => Ok(true),
             Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
@@ -184,7 +185,7 @@ impl Endpoint for Runtime {
         self.0.check(&call.context)?;
         let (core, scope) = (self.0.clone(), self.0.scope(&call.context));
         // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
-        Unstoppable::new(core.end_from_outside(scope, call.request.id, TaskState::Canceled, None)).await
+        Unstoppable::new(|| core.end_from_outside(scope, call.request.id, TaskState::Canceled, None)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
@@ -227,7 +228,7 @@ impl Endpoint for Runtime {
     }
 
     fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
-        Box::pin(Unstoppable::new(self.0.clone().enqueue(queued)))
+        Box::pin(Unstoppable::new(|| self.0.clone().enqueue(queued)))
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {

@@ -19,7 +19,7 @@ impl Core {
     ) -> Result<SendMessageResponse<TaskView>, Error> {
         // A message that was taken must get its turn, also if its sender goes away before that begins.
         if looks_up(&call.request, &call.context) {
-            Unstoppable::new(self.sent(call)).await
+            Unstoppable::new(|| self.sent(call)).await
         } else {
             self.sent(call).await
         }
@@ -48,7 +48,7 @@ impl Core {
             Taken::Starts(mut drive) => {
                 let sink = drive.sink.clone();
                 let opened = sink.is_unopened().then(|| drive.when_opened());
-                let mut turn = Unstoppable::new(drive.run());
+                let mut turn = Unstoppable::new(|| drive.run());
                 let waited = tokio::time::timeout(timeout, &mut turn).await;
                 if let (Err(_), Some(opened)) = (&waited, opened) {
                     // It might have been answered directly. Now only a task can say that it goes on.
@@ -94,7 +94,7 @@ impl Core {
         call: Call<Box<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
         if looks_up(&call.request, &call.context) {
-            Unstoppable::new(self.streamed(call)).await
+            Unstoppable::new(|| self.streamed(call)).await
         } else {
             self.streamed(call).await
         }

@@ -25,6 +25,7 @@ use super::limits::ServerLimits;
 use super::proxies::Peer;
 use super::service::Service;
 use super::socket::{Accepted, Listener};
+use super::timer::ConnectionTimer;
 use crate::muffler::Muffler;
 use crate::runtime::Runtime;
 
@@ -200,9 +201,7 @@ enum Version {
 impl Http {
     fn new(limits: &ServerLimits) -> Self {
         let mut one = http1::Builder::new();
-        one.timer(TokioTimer::new())
-            .header_read_timeout(limits.header_timeout)
-            .max_buf_size(limits.header_bytes.max(8192));
+        one.header_read_timeout(limits.header_timeout).max_buf_size(limits.header_bytes.max(8192));
         // hyper's own limit is 100, and it is cheaper if it is not told so.
         if limits.headers != 100 {
             one.max_headers(limits.headers);
@@ -231,7 +230,11 @@ impl Http {
         let stream = TokioIo::new(stream);
         let service = service_fn(move |request| service.answer(request));
         match version {
-            Version::One => ended(watcher.watch(self.one.serve_connection(stream, service))),
+            Version::One => {
+                let mut one = self.one.clone();
+                one.timer(ConnectionTimer::default());
+                ended(watcher.watch(one.serve_connection(stream, service)))
+            }
             Version::Two => ended(watcher.watch(self.two.serve_connection(stream, service))),
         }
     }

@@ -26,6 +26,7 @@ mod site;
 mod slots;
 mod socket;
 mod table;
+mod timer;
 #[cfg(feature = "tls")]
 mod tls;
 mod versions;

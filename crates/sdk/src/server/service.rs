@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_protocol::{AgentCard, BoxFuture, DynEndpoint, Error, Principal, TaskId};
+use chancery_protocol::{AgentCard, BoxFuture, DynEndpoint, Error, Principal, TaskId, box_future};
 use http::Response;
 use tower_layer::Layer as _;
 use tower_service::Service as _;
@@ -305,7 +305,7 @@ impl Service {
         if let Some(agent) = &self.agent {
             head.extensions.insert(MeantFor(agent.clone()));
         }
-        Box::pin(async move {
+        box_future(|| async move {
             Ok(match site.guard() {
                 None => site.respond(&head, body).await,
                 Some(guard) => {

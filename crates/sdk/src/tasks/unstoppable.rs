@@ -4,15 +4,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use chancery_protocol::BoxFuture;
+use chancery_protocol::{BoxFuture, box_future};
 
 /// Polls something inside the request that started it. A request that goes away does not end it: what is left
 /// is run on its own. So a turn goes on when its client is gone, and nothing stops between two commits.
 pub(crate) struct Unstoppable<T: Send + 'static>(Option<BoxFuture<'static, T>>);
 
 impl<T: Send + 'static> Unstoppable<T> {
-    pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self::boxed(Box::pin(future))
+    pub(crate) fn new<F>(make: impl FnOnce() -> F) -> Self
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        Self::boxed(box_future(make))
     }
 
     pub(crate) fn boxed(future: BoxFuture<'static, T>) -> Self {

@@ -19,6 +19,8 @@ use hyper_util::rt::TokioIo;
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
 use super::ask::Ask;
+use super::patience::Patience;
+use crate::alarm::Alarm;
 use crate::egress::Stream;
 use framing::{Framing, Piece};
 use head::Head;
@@ -47,6 +49,10 @@ pub(crate) struct Line {
     /// How the body that is being read ends.
     framing: Framing,
     keeps_open: bool,
+    /// For how long the answer is waited for; none for one that goes on.
+    patience: Option<Patience>,
+    /// Kept from one exchange to the next, since hardly any takes too long.
+    alarm: Option<Alarm>,
 }
 
 /// Why there is no answer, or no more of it.
@@ -58,6 +64,8 @@ pub(crate) enum Broken {
     HeadTooLarge,
     #[error("the connection was closed before the answer was complete")]
     Incomplete,
+    #[error("it took too long")]
+    Late(Patience),
     #[error("the connection broke")]
     Io(#[source] io::Error),
     /// By TLS and gRPC.
@@ -84,6 +92,8 @@ impl Line {
             next_read: LEAST_READ,
             framing: Framing::Length(0),
             keeps_open: true,
+            patience: None,
+            alarm: None,
         }
     }
 
@@ -101,7 +111,12 @@ impl Line {
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(crate) async fn exchange(&mut self, ask: &Ask) -> Result<response::Parts, Unanswered> {
+    pub(crate) async fn exchange(
+        &mut self,
+        ask: &Ask,
+        patience: Option<Patience>,
+    ) -> Result<response::Parts, Unanswered> {
+        self.patience = patience;
         head::write(ask, &mut self.head);
         self.body = ask.body.clone();
         let (whole, mut seen) = (self.head.len(), 0);
@@ -123,10 +138,10 @@ impl Line {
     ) -> Poll<Result<Head, Broken>> {
         loop {
             self.poll_write(context);
-            match ready!(self.poll_more(context)) {
+            match ready!(self.poll_in_time(context)) {
                 Ok(0) => return Poll::Ready(Err(self.end())),
                 Ok(_) => {}
-                Err(error) => return Poll::Ready(Err(Broken::Io(error))),
+                Err(broken) => return Poll::Ready(Err(broken)),
             }
             if let Some(head) = head::read(&mut self.read, seen, method).transpose() {
                 return Poll::Ready(head);
@@ -139,10 +154,10 @@ impl Line {
         loop {
             self.poll_write(context);
             let piece = match self.framing.next(&mut self.read) {
-                Ok(Piece::Wanting) => match ready!(self.poll_more(context)) {
+                Ok(Piece::Wanting) => match ready!(self.poll_in_time(context)) {
                     Ok(0) => self.framing.closed(),
                     Ok(_) => continue,
-                    Err(error) => Err(Broken::Io(error)),
+                    Err(broken) => Err(broken),
                 },
                 next => next,
             };
@@ -152,6 +167,21 @@ impl Line {
                 Err(error) => Some(Err(error)),
             });
         }
+    }
+
+    /// From now on the answer may take as long as it likes.
+    pub(crate) fn let_go_on(&mut self) {
+        self.patience = None;
+    }
+
+    /// Reads more, as long as there is time.
+    fn poll_in_time(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Broken>> {
+        if let Poll::Ready(read) = self.poll_more(context) {
+            return Poll::Ready(read.map_err(Broken::Io));
+        }
+        let Some(patience) = self.patience else { return Poll::Pending };
+        let alarm = self.alarm.get_or_insert_with(|| Alarm::at(patience.until));
+        alarm.poll_until(context, patience.until).map(|()| Err(Broken::Late(patience)))
     }
 
     /// How much of the body is yet to come, as far as is known.
