@@ -94,8 +94,8 @@ impl Discovery {
     }
 
     /// Where and how to call, if nobody has to be asked for it.
-    pub(crate) fn known_peer(&self) -> Option<Arc<Peer>> {
-        self.usable(Wanted::ForCalls)
+    pub(crate) fn known_peer(&self, now: Instant) -> Option<Arc<Peer>> {
+        self.usable(Wanted::ForCalls, now)
     }
 
     /// Where and how to call.
@@ -166,11 +166,11 @@ impl Discovery {
         settings: &Settings,
         wanted: Wanted,
     ) -> Result<Arc<Peer>, ClientError> {
-        if let Some(peer) = self.usable(wanted) {
+        if let Some(peer) = self.usable(wanted, Instant::now()) {
             return Ok(peer);
         }
         let _turn = self.asking.lock().await;
-        if let Some(peer) = self.usable(wanted) {
+        if let Some(peer) = self.usable(wanted, Instant::now()) {
             return Ok(peer);
         }
         let known = self.known.lock().clone();
@@ -209,10 +209,9 @@ impl Discovery {
         });
     }
 
-    fn usable(&self, wanted: Wanted) -> Option<Arc<Peer>> {
+    fn usable(&self, wanted: Wanted, now: Instant) -> Option<Arc<Peer>> {
         let known = self.known.lock();
         let known = known.as_ref()?;
-        let now = Instant::now();
         let recent = now.saturating_duration_since(known.checked) < CALLS_WITHOUT_ASKING;
         let usable = match wanted {
             Wanted::ForCalls => recent || known.fresh.is_fresh(now),

@@ -62,6 +62,7 @@ use chancery_protocol::{
 };
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use discovery::Discovery;
 use peer::Peer;
@@ -221,8 +222,8 @@ impl Client {
     }
 
     /// Where and how to call, if nobody has to be asked for it.
-    pub(crate) fn known_peer(&self) -> Option<Arc<Peer>> {
-        self.0.discovery.known_peer()
+    pub(crate) fn known_peer(&self, now: Instant) -> Option<Arc<Peer>> {
+        self.0.discovery.known_peer(now.into_std())
     }
 
     pub(crate) async fn peer(&self) -> Result<Arc<Peer>, ClientError> {

@@ -15,8 +15,8 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    pub(crate) fn of(what: &'static str, after: Duration) -> Self {
-        Self { until: Instant::now() + after, what, after }
+    pub(crate) fn of(what: &'static str, from: Instant, after: Duration) -> Self {
+        Self { until: from + after, what, after }
     }
 
     /// What is said when it is over.

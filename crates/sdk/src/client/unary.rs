@@ -145,9 +145,11 @@ impl Client {
         options: &mut Options,
         finish: &F,
     ) -> Result<F::Output, ClientError> {
-        let limit = self.time_for(request, options.deadline);
-        let patience = Patience::of(request.operation().method(), limit);
-        let peer = match self.known_peer() {
+        // Looked at once: at so many calls, each look at the clock shows.
+        let now = Instant::now();
+        let limit = self.time_for(request, now, options.deadline);
+        let patience = Patience::of(request.operation().method(), now, limit);
+        let peer = match self.known_peer(now) {
             Some(peer) => peer,
             None => Box::pin(patience.wait_for(self.peer())).await??,
         };
@@ -236,10 +238,10 @@ impl Client {
     }
 
     /// A send that waits for its outcome has until its deadline; nothing else needs to be waited for that long.
-    fn time_for(&self, request: &Request, deadline: Option<std::time::Instant>) -> Duration {
+    fn time_for(&self, request: &Request, now: Instant, deadline: Option<std::time::Instant>) -> Duration {
         let usual = self.settings().request_timeout;
         let Some(deadline) = deadline else { return usual };
-        let left = deadline.saturating_duration_since(std::time::Instant::now());
+        let left = deadline.saturating_duration_since(now.into_std());
         let waits = matches!(request, Request::SendMessage(request)
             if request.configuration.as_ref().is_none_or(|wanted| !wanted.return_immediately));
         if waits { left } else { left.min(usual) }

@@ -1,5 +1,6 @@
 //! Accepting connections, within limits, until told to stop; then letting calls finish.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -7,17 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::BoxFuture;
-use futures_util::FutureExt;
 use futures_util::future::select_all;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::server::graceful::GracefulConnection;
 #[cfg(unix)]
 use tokio::io::AsyncReadExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::grpc::GrpcPort;
@@ -89,8 +89,9 @@ impl Server {
         let limits = *self.service.limits();
         let connections = Arc::new(Semaphore::new(limits.connections));
         let http = Arc::new(Http::new(&limits));
-        let graceful = GracefulShutdown::new();
-        let stopping = CancellationToken::new();
+        // Nothing is ever sent: it is closed when nobody is left who could.
+        let (open, mut all_closed) = mpsc::channel(1);
+        let stop_connections = Stop { stopping: CancellationToken::new(), open };
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -100,19 +101,20 @@ impl Server {
             };
             match accepted {
                 ((Accepted::Tcp(stream), permit), agent) => {
-                    self.spawn(stream, permit, agent, &http, &graceful, &stopping);
+                    self.spawn(stream, permit, agent, &http, &stop_connections);
                 }
                 #[cfg(unix)]
                 ((Accepted::Unix(stream), permit), _) => {
-                    self.spawn_unix(stream, permit, &http, &graceful, &stopping);
+                    self.spawn_unix(stream, permit, &http, &stop_connections);
                 }
             }
         }
         drop((self.listener, self.grpc_ports));
-        stopping.cancel();
+        stop_connections.stopping.cancel();
+        drop(stop_connections);
         self.service.stop();
         tracing::info!("no longer accepting connections; waiting for open calls");
-        if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
+        if tokio::time::timeout(limits.drain, all_closed.recv()).await.is_err() {
             tracing::warn!("some connections were still open after {:?} and are cut", limits.drain);
         }
         if let Some(deliverer) = self.service.deliverer() {
@@ -126,24 +128,22 @@ impl Server {
         permit: OwnedSemaphorePermit,
         agent: Option<Arc<str>>,
         http: &Arc<Http>,
-        graceful: &GracefulShutdown,
-        stopping: &CancellationToken,
+        stop: &Stop,
     ) {
         let service = match stream.peer_addr() {
             Ok(peer) => self.service.for_connection(Peer::Address(peer.ip()), agent),
             Err(_) => self.service.for_connection(Peer::Unknown, agent),
         };
-        let (http, watcher) = (http.clone(), graceful.watcher());
+        let (http, stop) = (http.clone(), stop.clone());
         // A connection that has said nothing yet has nothing to finish.
-        let stopping = stopping.clone();
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let handshake = tls.accept(stream);
             tokio::spawn(async move {
-                match stopping.run_until_cancelled(handshake).await {
+                match stop.stopping.run_until_cancelled(handshake).await {
                     Some(Ok(stream)) => {
                         let version = negotiated(&stream);
-                        http.serve(version, stream, service, watcher).await;
+                        http.serve(version, stream, service, stop).await;
                     }
                     Some(Err(error)) => tracing::debug!(%error, "no TLS handshake"),
                     None => {}
@@ -154,8 +154,8 @@ impl Server {
         }
         tokio::spawn(async move {
             let spoken = tokio::time::timeout(http.header_timeout, spoken(&stream));
-            if let Some(Ok(Ok(version))) = stopping.run_until_cancelled(spoken).await {
-                http.serve(version, stream, service, watcher).await;
+            if let Some(Ok(Ok(version))) = stop.stopping.run_until_cancelled(spoken).await {
+                http.serve(version, stream, service, stop).await;
             }
             drop(permit);
         });
@@ -168,21 +168,28 @@ impl Server {
         mut stream: tokio::net::UnixStream,
         permit: OwnedSemaphorePermit,
         http: &Arc<Http>,
-        graceful: &GracefulShutdown,
-        stopping: &CancellationToken,
+        stop: &Stop,
     ) {
         let service = self.service.for_connection(Peer::Socket, None);
-        let (http, watcher, stopping) = (http.clone(), graceful.watcher(), stopping.clone());
+        let (http, stop) = (http.clone(), stop.clone());
         tokio::spawn(async move {
             let beginning = tokio::time::timeout(http.header_timeout, beginning(&mut stream));
-            if let Some(Ok(Ok((version, taken)))) = stopping.run_until_cancelled(beginning).await {
+            if let Some(Ok(Ok((version, taken)))) = stop.stopping.run_until_cancelled(beginning).await {
                 let (read, write) = stream.into_split();
                 let whole = tokio::io::join(std::io::Cursor::new(taken).chain(read), write);
-                http.serve(version, whole, service, watcher).await;
+                http.serve(version, whole, service, stop).await;
             }
             drop(permit);
         });
     }
+}
+
+/// What has every connection finish what it does, and tells when all have.
+#[derive(Clone)]
+struct Stop {
+    stopping: CancellationToken,
+    /// Kept until the connection is closed.
+    open: mpsc::Sender<Infallible>,
 }
 
 /// How connections are served: HTTP/1.1 and HTTP/2 on one port, each within limits.
@@ -217,13 +224,7 @@ impl Http {
     }
 
     /// Serves a connection to its end. On the heap, since it would otherwise be copied where it is awaited.
-    fn serve<S>(
-        &self,
-        version: Version,
-        stream: S,
-        service: Service,
-        watcher: Watcher,
-    ) -> BoxFuture<'static, ()>
+    fn serve<S>(&self, version: Version, stream: S, service: Service, stop: Stop) -> BoxFuture<'static, ()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -233,26 +234,38 @@ impl Http {
             Version::One => {
                 let mut one = self.one.clone();
                 one.timer(ConnectionTimer::default());
-                ended(watcher.watch(one.serve_connection(stream, service)))
+                ended(one.serve_connection(stream, service), stop)
             }
-            Version::Two => ended(watcher.watch(self.two.serve_connection(stream, service))),
+            Version::Two => ended(self.two.serve_connection(stream, service), stop),
         }
     }
 }
 
 /// A connection that breaks is the other side's business. hyper wakes a connection whenever a piece of a body passes from
-/// one of its ends to the other, which is for nobody else to hear.
-fn ended<F>(connection: F) -> BoxFuture<'static, ()>
+/// one of its ends to the other, which is for nobody else to hear. Whether it is to stop is asked only when somebody has said so:
+/// all connections ask the same.
+fn ended<C>(connection: C, Stop { stopping, open }: Stop) -> BoxFuture<'static, ()>
 where
-    F: Future<Output = Result<(), hyper::Error>> + Send + 'static,
+    C: GracefulConnection<Error = hyper::Error> + Send + 'static,
 {
     let (mut connection, mut muffler) = (Box::pin(connection), Muffler::default());
-    let served = poll_fn(move |context| muffler.poll(context, |context| connection.as_mut().poll(context)));
-    Box::pin(served.map(|ended| {
-        if let Err(error) = ended {
+    let (mut stop, mut stop_muffler) = (Box::pin(stopping.cancelled_owned()), Muffler::default());
+    let mut is_told = false;
+    let served = poll_fn(move |context| {
+        muffler.poll(context, |context| {
+            if !is_told && stop_muffler.poll(context, |context| stop.as_mut().poll(context)).is_ready() {
+                is_told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(context)
+        })
+    });
+    Box::pin(async move {
+        if let Err(error) = served.await {
             tracing::debug!(%error, "connection ended");
         }
-    }))
+        drop(open);
+    })
 }
 
 /// What every HTTP/2 connection begins with.

@@ -41,7 +41,7 @@ pub(super) fn write(ask: &Ask, out: &mut BytesMut) {
         }
     }
     if !ask.body.is_empty() || matches!(ask.method, Method::POST | Method::PUT | Method::PATCH) {
-        write_line(out, CONTENT_LENGTH.as_str(), HeaderValue::from(ask.body.len()).as_bytes());
+        write_line(out, CONTENT_LENGTH.as_str(), itoa::Buffer::new().format(ask.body.len()).as_bytes());
     }
     out.put_slice(b"\r\n");
 }
