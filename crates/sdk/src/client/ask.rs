@@ -12,6 +12,8 @@ pub(crate) struct Ask {
     pub(crate) uri: Uri,
     headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) body: Bytes,
+    /// Whether all headers of the answer are wanted, or only those that the answer to a call is read by.
+    pub(crate) wants_all_headers: bool,
 }
 
 /// How many headers most requests have, at most.
@@ -19,7 +21,7 @@ const FEW: usize = 8;
 
 impl Ask {
     pub(crate) fn new(method: Method, uri: Uri, body: Bytes) -> Self {
-        Self { method, uri, headers: Vec::with_capacity(FEW), body }
+        Self { method, uri, headers: Vec::with_capacity(FEW), body, wants_all_headers: true }
     }
 
     /// Sets a header, in the place of what it was before.
@@ -55,6 +57,6 @@ impl From<Request<Bytes>> for Ask {
         let (head, body) = request.into_parts();
         // Some may be there more than once.
         let headers = head.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { method: head.method, uri: head.uri, headers, body }
+        Self { method: head.method, uri: head.uri, headers, body, wants_all_headers: true }
     }
 }

@@ -135,7 +135,7 @@ impl Shelf {
     fn take(&self, origin: &Arc<Origin>) -> Option<Box<Line>> {
         loop {
             let (mut line, since) = self.idle.lock().by_origin.get_mut(origin)?.pop()?;
-            if since.elapsed() < self.longest && line.is_ready() {
+            if since.elapsed() < self.longest && line.is_open() {
                 return Some(line);
             }
         }
@@ -219,7 +219,7 @@ impl Body for AnswerBody {
         };
         if !matches!(polled, Some(Ok(_)))
             && let Self::Held(Held { mut line, origin, shelf }) = std::mem::replace(&mut *self, Self::Over)
-            && line.is_ready()
+            && line.is_reusable()
         {
             shelf.put(origin, line);
         }

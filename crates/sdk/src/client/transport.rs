@@ -245,6 +245,8 @@ impl Transport {
             self.settings.credentials.write(&mut ask);
         }
         if self.settings.interceptors.is_empty() {
+            // Nobody but us looks at the answer. That to a request for a card is read by many.
+            ask.wants_all_headers = outgoing.operation.is_none();
             return Ok(ask);
         }
         let (mut head, body) = Request::from(ask).into_parts();

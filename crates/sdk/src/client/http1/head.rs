@@ -3,9 +3,11 @@
 use std::mem::MaybeUninit;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TRANSFER_ENCODING};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, RETRY_AFTER, TRANSFER_ENCODING,
+};
 use http::{HeaderValue, Method, Response, StatusCode, Uri, Version, response, uri};
-use httparse::{ParserConfig, Status};
+use httparse::{Header, ParserConfig, Status};
 
 use super::Broken;
 use super::framing::{Chunks, Framing};
@@ -14,6 +16,9 @@ use crate::client::ask::Ask;
 /// How large the head of an answer may be.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 100;
+
+/// The headers that the answer to a call is read by.
+const READ_BY_CALLS: [HeaderName; 2] = [CONTENT_TYPE, RETRY_AFTER];
 
 /// The head of an answer.
 #[derive(Debug)]
@@ -61,12 +66,12 @@ fn host(target: &Uri) -> &str {
 
 /// Whether a request says that the connection is not kept.
 pub(super) fn closes(ask: &Ask) -> bool {
-    ask.headers().iter().any(|(name, value)| name == CONNECTION && has_token(value, "close"))
+    ask.headers().iter().any(|(name, value)| name == CONNECTION && has_token(value.as_bytes(), "close"))
 }
 
 /// Takes the head of an answer off what has been read; none if it is not all there. What only announces an answer is
 /// left out. `seen` is how much of it has been looked at before.
-pub(super) fn read(read: &mut BytesMut, seen: &mut usize, method: &Method) -> Result<Option<Head>, Broken> {
+pub(super) fn read(read: &mut BytesMut, seen: &mut usize, ask: &Ask) -> Result<Option<Head>, Broken> {
     loop {
         // It is parsed from its beginning each time, so not for every byte that comes.
         if *seen > 0 && !has_end(&read[seen.saturating_sub(3)..]) {
@@ -84,7 +89,7 @@ pub(super) fn read(read: &mut BytesMut, seen: &mut usize, method: &Method) -> Re
             }
             Err(_) => return Err(Broken::NotHttp),
         };
-        let head = head(&answer, method)?;
+        let head = head(&answer, ask)?;
         read.advance(length);
         *seen = 0;
         match head.parts.status {
@@ -106,50 +111,60 @@ fn has_end(tail: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', tail).any(|at| matches!(&tail[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }
 
-fn head(answer: &httparse::Response<'_, '_>, method: &Method) -> Result<Head, Broken> {
+fn head(answer: &httparse::Response<'_, '_>, ask: &Ask) -> Result<Head, Broken> {
     let (mut parts, ()) = Response::new(()).into_parts();
     let status = answer.code.and_then(|code| StatusCode::from_u16(code).ok());
     parts.status = status.ok_or(Broken::NotHttp)?;
     let is_old = answer.version == Some(0);
     parts.version = if is_old { Version::HTTP_10 } else { Version::HTTP_11 };
-    parts.headers.reserve(answer.headers.len());
     for header in &*answer.headers {
-        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| Broken::NotHttp)?;
-        let value = HeaderValue::from_bytes(header.value).map_err(|_| Broken::NotHttp)?;
-        parts.headers.append(name, value);
+        if ask.wants_all_headers
+            || READ_BY_CALLS.iter().any(|name| header.name.eq_ignore_ascii_case(name.as_str()))
+        {
+            let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| Broken::NotHttp)?;
+            let value = HeaderValue::from_bytes(header.value).map_err(|_| Broken::NotHttp)?;
+            parts.headers.append(name, value);
+        }
     }
-    let says = |token| parts.headers.get_all(CONNECTION).iter().any(|value| has_token(value, token));
+    let says = |token| values(answer.headers, &CONNECTION).any(|value| has_token(value, token));
     let keeps_open = if is_old { says("keep-alive") } else { !says("close") };
-    let framing = framing(&parts, method)?;
+    let framing = framing(answer.headers, &parts, &ask.method)?;
     Ok(Head { parts, framing, keeps_open: keeps_open && framing != Framing::Close })
 }
 
+/// The values of a header, as they came.
+fn values<'a>(headers: &'a [Header<'_>], name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name.as_str())).map(|header| header.value)
+}
+
 /// How the end of the body is known. What could be read in two ways is refused.
-fn framing(parts: &response::Parts, method: &Method) -> Result<Framing, Broken> {
-    let (status, headers) = (parts.status, &parts.headers);
+fn framing(headers: &[Header<'_>], parts: &response::Parts, method: &Method) -> Result<Framing, Broken> {
+    let status = parts.status;
     let has_none =
         status.is_informational() || matches!(status.as_u16(), 204 | 304) || method == Method::HEAD;
     if has_none {
         return Ok(Framing::Length(0));
     }
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut lengths = values(headers, &CONTENT_LENGTH);
+    let length = lengths.next();
+    let mut codings = values(headers, &TRANSFER_ENCODING);
     if let Some(coding) = codings.next() {
-        let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
-        let is_only = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
+        let is_chunked = coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
+        let is_only = codings.next().is_none() && length.is_none();
         // There is no other that we have said we would understand.
         let may_be = is_chunked && is_only && parts.version == Version::HTTP_11;
         return if may_be { Ok(Framing::Chunked(Chunks::Size)) } else { Err(Broken::NotHttp) };
     }
-    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
-    let Some(length) = lengths.next() else { return Ok(Framing::Close) };
+    let Some(length) = length else { return Ok(Framing::Close) };
     let is_one = lengths.all(|other| other == length);
-    let digits = length.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let digits =
+        std::str::from_utf8(length).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let length = digits.and_then(|digits| digits.parse().ok()).filter(|_| is_one);
     length.map(Framing::Length).ok_or(Broken::NotHttp)
 }
 
-fn has_token(value: &HeaderValue, token: &str) -> bool {
-    value.to_str().is_ok_and(|text| text.split(',').any(|word| word.trim().eq_ignore_ascii_case(token)))
+fn has_token(value: &[u8], token: &str) -> bool {
+    value.split(|byte| *byte == b',').any(|word| word.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
 #[cfg(test)]
@@ -166,8 +181,12 @@ mod tests {
         String::from_utf8(out.to_vec()).expect("text")
     }
 
+    fn post() -> Ask {
+        Ask::new(Method::POST, Uri::default(), Bytes::new())
+    }
+
     fn answer(text: &str) -> Result<Option<Head>, Broken> {
-        super::read(&mut BytesMut::from(text), &mut 0, &Method::POST)
+        super::read(&mut BytesMut::from(text), &mut 0, &post())
     }
 
     fn framing_of(headers: &str) -> Option<(Framing, bool)> {
@@ -209,6 +228,23 @@ mod tests {
             "transfer-encoding: identity\r\n",
         ] {
             assert_eq!(framing_of(two), None, "{two:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_keeps_what_its_answer_is_read_by() {
+        let text =
+            "HTTP/1.1 200 OK\r\nDate: x\r\nContent-Type: y\r\nRetry-After: 1\r\ncontent-length: 7\r\n\r\n";
+        let head = |wants_all_headers| {
+            let mut ask = post();
+            ask.wants_all_headers = wants_all_headers;
+            super::read(&mut BytesMut::from(text), &mut 0, &ask).unwrap().unwrap()
+        };
+        let (some, all) = (head(false), head(true));
+        assert_eq!((some.framing, some.keeps_open), (all.framing, all.keeps_open));
+        assert_eq!((some.parts.headers.len(), all.parts.headers.len()), (2, 4));
+        for name in READ_BY_CALLS {
+            assert_eq!(some.parts.headers.get(&name), all.parts.headers.get(&name));
         }
     }
 
@@ -262,7 +298,7 @@ mod tests {
                 let (mut buffer, mut seen, mut last) = (BytesMut::new(), 0, Ok(None));
                 for piece in text.as_bytes().chunks(size) {
                     buffer.extend_from_slice(piece);
-                    last = super::read(&mut buffer, &mut seen, &Method::POST);
+                    last = super::read(&mut buffer, &mut seen, &post());
                     if !matches!(last, Ok(None)) {
                         break;
                     }

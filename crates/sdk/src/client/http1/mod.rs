@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::{Method, response};
+use http::response;
 use hyper_util::rt::TokioIo;
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
@@ -97,8 +97,8 @@ impl Line {
         }
     }
 
-    /// Whether another request can be sent, as far as is known. Whoever waited for this connection is not woken any more.
-    pub(crate) fn is_ready(&mut self) -> bool {
+    /// Whether another request may follow the last one. Lets go of what that does not need.
+    pub(crate) fn is_reusable(&mut self) -> bool {
         let is_done = self.framing.is_over() && self.head.is_empty() && self.body.is_empty();
         if !is_done || !self.keeps_open || !self.read.is_empty() {
             return false;
@@ -107,6 +107,11 @@ impl Line {
         if self.read.capacity() > MOST_KEPT {
             self.read = BytesMut::new();
         }
+        true
+    }
+
+    /// Whether the peer has kept the connection open, and has said nothing that nobody asked for.
+    pub(crate) fn is_open(&mut self) -> bool {
         self.poll_more(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
@@ -120,7 +125,7 @@ impl Line {
         head::write(ask, &mut self.head);
         self.body = ask.body.clone();
         let (whole, mut seen) = (self.head.len(), 0);
-        let answered = poll_fn(|context| self.poll_head(context, &ask.method, &mut seen)).await;
+        let answered = poll_fn(|context| self.poll_head(context, ask, &mut seen)).await;
         let Head { parts, framing, keeps_open } = answered.map_err(|error| {
             let was_sent = self.head.len() < whole;
             Unanswered { error, was_sent }
@@ -133,7 +138,7 @@ impl Line {
     fn poll_head(
         &mut self,
         context: &mut Context<'_>,
-        method: &Method,
+        ask: &Ask,
         seen: &mut usize,
     ) -> Poll<Result<Head, Broken>> {
         loop {
@@ -143,7 +148,7 @@ impl Line {
                 Ok(_) => {}
                 Err(broken) => return Poll::Ready(Err(broken)),
             }
-            if let Some(head) = head::read(&mut self.read, seen, method).transpose() {
+            if let Some(head) = head::read(&mut self.read, seen, ask).transpose() {
                 return Poll::Ready(head);
             }
         }
@@ -227,10 +232,11 @@ impl Line {
 #[cfg(feature = "fuzzing")]
 pub(crate) fn read_in_pieces(bytes: &[u8], size: usize) -> Result<(u16, Vec<u8>, bool), String> {
     let (mut pieces, mut read, mut seen) = (bytes.chunks(size), BytesMut::new(), 0);
+    let ask = Ask::new(http::Method::POST, http::Uri::default(), Bytes::new());
     let mut head = loop {
         let Some(piece) = pieces.next() else { return Ok((0, Vec::new(), false)) };
         read.extend_from_slice(piece);
-        let head = head::read(&mut read, &mut seen, &Method::POST).map_err(|error| error.to_string())?;
+        let head = head::read(&mut read, &mut seen, &ask).map_err(|error| error.to_string())?;
         if let Some(head) = head {
             break head;
         }
