@@ -10,12 +10,27 @@ use crate::id::{ContextId, TaskId};
 use crate::task::{TaskState, TaskStatus};
 use crate::time::Timestamp;
 
-/// The fields that are known, those that have to be there first.
-const TASK: (&[&str], usize) = (&["id", "status", "contextId", "artifacts", "history"], 2);
-const STATUS: (&[&str], usize) = (&["state", "timestamp", "message"], 1);
-const MESSAGE: (&[&str], usize) = (&["messageId", "role", "parts", "contextId", "taskId"], 3);
-const ARTIFACT: (&[&str], usize) = (&["artifactId", "parts", "name", "description"], 2);
-const PART: (&[&str], usize) = (&["text", "mediaType"], 1);
+/// The fields of an object that are known, in the order in which they are usually written.
+struct Fields<const N: usize> {
+    /// Each as it stands there.
+    names: [&'static str; N],
+    /// Those that have to be there, a bit for each.
+    needed: u8,
+}
+
+const TASK: Fields<5> = Fields {
+    names: [r#""id":"#, r#""contextId":"#, r#""status":"#, r#""artifacts":"#, r#""history":"#],
+    needed: 0b00101,
+};
+const STATUS: Fields<3> =
+    Fields { names: [r#""state":"#, r#""message":"#, r#""timestamp":"#], needed: 0b001 };
+const MESSAGE: Fields<5> = Fields {
+    names: [r#""messageId":"#, r#""contextId":"#, r#""taskId":"#, r#""role":"#, r#""parts":"#],
+    needed: 0b11001,
+};
+const ARTIFACT: Fields<4> =
+    Fields { names: [r#""artifactId":"#, r#""name":"#, r#""description":"#, r#""parts":"#], needed: 0b1001 };
+const PART: Fields<2> = Fields { names: [r#""text":"#, r#""mediaType":"#], needed: 0b01 };
 
 pub(super) fn read(json: &str) -> Option<TaskOutline> {
     // Within texts these are mistakes, and between them there are none here. Nothing ends this loop early, so that many bytes
@@ -26,12 +41,12 @@ pub(super) fn read(json: &str) -> Option<TaskOutline> {
     let mut reader = Reader { json, at: 0 };
     let (mut id, mut context_id, mut artifacts) = (None, None, 0);
     let mut status = TaskStatus { state: TaskState::Unspecified, message: None, timestamp: None };
-    reader.object(TASK, |reader, name| {
-        match name {
-            "id" => id = Some(TaskId::from(reader.plain()?)),
-            "contextId" => context_id = Some(reader.plain()?).filter(|id| !id.is_empty()),
-            "status" => reader.status(&mut status)?,
-            "artifacts" => artifacts = reader.array(Reader::artifact)?,
+    reader.object(&TASK, |reader, field| {
+        match field {
+            0 => id = Some(TaskId::from(reader.plain()?)),
+            1 => context_id = Some(reader.plain()?).filter(|id| !id.is_empty()),
+            2 => reader.status(&mut status)?,
+            3 => artifacts = reader.array(Reader::artifact)?,
             _ => drop(reader.array(Reader::message)?),
         }
         Some(())
@@ -56,55 +71,58 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn status(&mut self, status: &mut TaskStatus) -> Option<()> {
-        self.object(STATUS, |reader, name| {
-            match name {
-                "state" => status.state = TaskState::from_name(reader.plain()?)?,
-                "timestamp" => status.timestamp = Some(Timestamp::parse(reader.plain()?).ok()?),
-                _ => reader.message()?,
+        self.object(&STATUS, |reader, field| {
+            match field {
+                0 => status.state = TaskState::from_name(reader.plain()?)?,
+                1 => reader.message()?,
+                _ => status.timestamp = Some(Timestamp::parse(reader.plain()?).ok()?),
             }
             Some(())
         })
     }
 
     fn message(&mut self) -> Option<()> {
-        self.object(MESSAGE, |reader, name| match name {
-            "role" => matches!(reader.plain()?, "ROLE_USER" | "ROLE_AGENT").then_some(()),
-            "parts" => reader.array(Self::part).map(drop),
+        self.object(&MESSAGE, |reader, field| match field {
+            3 => matches!(reader.plain()?, "ROLE_USER" | "ROLE_AGENT").then_some(()),
+            4 => reader.array(Self::part).map(drop),
             _ => reader.text(),
         })
     }
 
     fn artifact(&mut self) -> Option<()> {
-        self.object(ARTIFACT, |reader, name| match name {
-            "parts" => reader.array(Self::part).map(drop),
+        self.object(&ARTIFACT, |reader, field| match field {
+            3 => reader.array(Self::part).map(drop),
             _ => reader.text(),
         })
     }
 
     fn part(&mut self) -> Option<()> {
-        self.object(PART, |reader, _| reader.text())
+        self.object(&PART, |reader, _| reader.text())
     }
 
-    /// An object that has fields of these names only, each once at most, and all that it has to have.
-    fn object(
+    /// An object that has these fields only, each once at most, and all that it has to have. Whoever reads one is told its place
+    /// among them.
+    fn object<const N: usize>(
         &mut self,
-        (names, needed): (&[&str], usize),
-        mut field: impl FnMut(&mut Self, &str) -> Option<()>,
+        fields: &Fields<N>,
+        mut read: impl FnMut(&mut Self, usize) -> Option<()>,
     ) -> Option<()> {
         self.expect(b'{')?;
-        let mut seen = 0_u8;
+        let (mut seen, mut next) = (0_u8, 0);
         loop {
-            let name = self.plain()?;
-            let bit = 1 << names.iter().position(|known| *known == name)?;
-            if seen & bit != 0 {
+            let rest = self.json.as_bytes().get(self.at..)?;
+            let is_here = |field: &usize| rest.starts_with(fields.names[*field].as_bytes());
+            // Those that come after the last one first.
+            let field = (next..N).chain(0..next).find(is_here)?;
+            if seen & (1 << field) != 0 {
                 return None;
             }
-            seen |= bit;
-            self.expect(b':')?;
-            field(self, name)?;
+            (seen, next) = (seen | 1 << field, field + 1);
+            self.at += fields.names[field].len();
+            read(self, field)?;
             match self.byte()? {
                 b',' => {}
-                b'}' => return (seen.trailing_ones() as usize >= needed).then_some(()),
+                b'}' => return (seen & fields.needed == fields.needed).then_some(()),
                 _ => return None,
             }
         }
@@ -133,7 +151,7 @@ impl<'a> Reader<'a> {
     fn plain(&mut self) -> Option<&'a str> {
         self.expect(b'"')?;
         let rest = self.json.get(self.at..)?;
-        let text = &rest[..rest.bytes().position(|byte| matches!(byte, b'"' | b'\\'))?];
+        let text = &rest[..memchr2(b'"', b'\\', rest.as_bytes())?];
         self.at += text.len();
         self.expect(b'"').map(|()| text)
     }
