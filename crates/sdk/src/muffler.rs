@@ -9,6 +9,7 @@
 //! pending is still pending, and is not polled.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::Mutex;
@@ -16,26 +17,38 @@ use parking_lot::Mutex;
 /// How often something is polled again before its task is told instead, so that others get their turn.
 const MOST_AGAIN: usize = 4;
 
+/// It has been woken since it was last found pending, or has never been found so: there is reason to poll.
+const WOKEN: u8 = 1;
+/// It is being polled.
+const POLLING: u8 = 2;
+
 /// Polls what would otherwise wake its own task.
 #[derive(Debug, Default)]
 pub(crate) struct Muffler {
     /// Made when it is first needed, and kept.
-    waker: Option<(Arc<Muffled>, Waker)>,
+    inner: Option<Inner>,
 }
 
-#[derive(Debug, Default)]
-struct Muffled(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// The task.
-    task: Option<Waker>,
-    polling: bool,
-    /// Whether it was woken while it was polled.
-    again: bool,
-    /// Whether it has been found pending, and not been woken since.
-    is_pending: bool,
+#[derive(Debug)]
+struct Inner {
+    muffled: Arc<Muffled>,
+    /// Made of it.
+    waker: Waker,
+    /// The task as it was last seen, so that the shared one need not be looked at.
+    task: Waker,
 }
+
+/// Tells whether what is polled behind a [`Muffler`] waits for something.
+#[derive(Debug)]
+pub(crate) struct Waits(Arc<Muffled>);
+
+#[derive(Debug)]
+struct Muffled {
+    state: AtomicU8,
+    task: Mutex<Waker>,
+}
+
+// === impl Muffler ===
 
 impl Muffler {
     /// Polls if there is reason to, and again for as long as that has woken itself.
@@ -44,48 +57,75 @@ impl Muffler {
         context: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let (muffled, waker) = self.waker.get_or_insert_with(|| {
-            let muffled = Arc::<Muffled>::default();
-            (muffled.clone(), Waker::from(muffled))
-        });
+        let Inner { muffled, waker, task } = self.inner.get_or_insert_with(|| Inner::new(context.waker()));
+        if !task.will_wake(context.waker()) {
+            task.clone_from(context.waker());
+            muffled.tell(task.clone());
+        }
         let mut inner = Context::from_waker(waker);
         for _ in 0..MOST_AGAIN {
-            if !muffled.begin(context.waker()) {
+            if !muffled.is_woken() {
                 return Poll::Pending;
             }
+            muffled.begin();
             let polled = poll(&mut inner);
-            let again = muffled.end(polled.is_pending());
-            if polled.is_ready() || !again {
+            muffled.end(polled.is_ready());
+            if polled.is_ready() {
                 return polled;
             }
         }
-        context.waker().wake_by_ref();
+        if muffled.is_woken() {
+            context.waker().wake_by_ref();
+        }
         Poll::Pending
     }
 
-    /// Whether what was polled last waits for something, so that there is no reason to poll it.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.waker.as_ref().is_some_and(|(muffled, _)| muffled.0.lock().is_pending)
+    /// Tells whether what is polled here waits.
+    pub(crate) fn waits(&mut self) -> Waits {
+        Waits(self.inner.get_or_insert_with(|| Inner::new(Waker::noop())).muffled.clone())
     }
 }
 
+impl Inner {
+    fn new(task: &Waker) -> Self {
+        let muffled = Arc::new(Muffled { state: AtomicU8::new(WOKEN), task: Mutex::new(task.clone()) });
+        Self { waker: Waker::from(muffled.clone()), muffled, task: task.clone() }
+    }
+}
+
+// === impl Waits ===
+
+impl Waits {
+    /// Whether there is no reason to poll it, and nobody does.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.0.state.load(Ordering::Acquire) == 0
+    }
+}
+
+// === impl Muffled ===
+
 impl Muffled {
-    /// Whether there is reason to poll.
-    fn begin(&self, task: &Waker) -> bool {
-        let mut state = self.0.lock();
-        match &mut state.task {
-            Some(known) => known.clone_from(task),
-            none => *none = Some(task.clone()),
-        }
-        (state.polling, state.again) = (!state.is_pending, false);
-        state.polling
+    fn is_woken(&self) -> bool {
+        self.state.load(Ordering::Acquire) & WOKEN != 0
     }
 
-    fn end(&self, is_pending: bool) -> bool {
-        let mut state = self.0.lock();
-        state.polling = false;
-        state.is_pending = is_pending && !state.again;
-        state.again
+    /// Says whom to tell from now on.
+    fn tell(&self, task: Waker) {
+        let before = std::mem::replace(&mut *self.task.lock(), task);
+        // Not under the lock: it may be the last that is left of a task.
+        drop(before);
+    }
+
+    fn begin(&self) {
+        self.state.swap(POLLING, Ordering::AcqRel);
+    }
+
+    /// What has given something may have more.
+    fn end(&self, is_ready: bool) {
+        match is_ready {
+            true => self.state.store(WOKEN, Ordering::Release),
+            false => _ = self.state.fetch_and(!POLLING, Ordering::AcqRel),
+        }
     }
 }
 
@@ -95,17 +135,9 @@ impl Wake for Muffled {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let task = {
-            let mut state = self.0.lock();
-            if state.polling {
-                state.again = true;
-                return;
-            }
-            state.is_pending = false;
-            state.task.take()
-        };
-        if let Some(task) = task {
-            task.wake();
+        // Whoever polls it sees to it, or has been told already.
+        if self.state.fetch_or(WOKEN, Ordering::AcqRel) == 0 {
+            self.task.lock().wake_by_ref();
         }
     }
 }
@@ -168,6 +200,43 @@ mod tests {
             });
             assert_eq!((polled, polls - before), (Poll::Pending, u32::from(woken)));
         }
+    }
+
+    #[test]
+    fn what_has_given_something_is_polled_again_and_what_is_pending_waits() {
+        let mut muffler = Muffler::default();
+        let waits = muffler.waits();
+        let mut given = [Poll::Ready(1), Poll::Ready(2), Poll::Pending].into_iter();
+        let mut poll = || {
+            let context = &mut Context::from_waker(Waker::noop());
+            (muffler.poll(context, |_| given.next().unwrap()), waits.is_waiting())
+        };
+        assert_eq!(poll(), (Poll::Ready(1), false));
+        assert_eq!(poll(), (Poll::Ready(2), false));
+        assert_eq!(poll(), (Poll::Pending, true));
+        assert_eq!(poll(), (Poll::Pending, true));
+    }
+
+    /// It would wait for ever for what it has not been told of.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_wake_up_from_another_thread_is_lost() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        let sending = tokio::spawn(async move {
+            for number in 0..20_000 {
+                sender.send(number).await.unwrap();
+            }
+        });
+        let (mut outer, mut inner, mut heard) = (Muffler::default(), Muffler::default(), 0);
+        let next = |context: &mut Context<'_>| {
+            outer.poll(context, |context| inner.poll(context, |context| receiver.poll_recv(context)))
+        };
+        let mut next = Box::new(next);
+        while let Some(number) = std::future::poll_fn(&mut *next).await {
+            assert_eq!(number, heard);
+            heard += 1;
+        }
+        assert_eq!(heard, 20_000);
+        sending.await.unwrap();
     }
 
     #[test]

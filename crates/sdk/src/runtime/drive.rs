@@ -5,9 +5,9 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use chancery_protocol::{Error, ErrorCode, Event, Hold, KeptTask, Message, TaskState};
@@ -15,7 +15,6 @@ use chancery_store::{Appended, Batch, Scope, StoreError};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use tokio::sync::oneshot;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Core;
 use super::Live;
@@ -23,6 +22,8 @@ use super::failure::{conclude_failure, conclude_panic};
 use super::sink::{Sink, is_full};
 use crate::agent::{AgentFuture, Failure, Outcome};
 use crate::alarm::Alarm;
+use crate::at_once::at_once;
+use crate::canceled::Canceled;
 use crate::tasks::{TurnEnd, Unstoppable, from_store, task_is_over};
 
 /// A turn that is being run.
@@ -98,13 +99,6 @@ enum Step {
 struct Stop {
     deadline: Option<Alarm>,
     canceled: Option<Canceled>,
-}
-
-/// Like an [`Alarm`]: polled with the same waker again, it only has to look.
-struct Canceled {
-    token: CancellationToken,
-    wait: Pin<Box<WaitForCancellationFutureOwned>>,
-    registered: Option<Waker>,
 }
 
 // === impl Drive ===
@@ -204,15 +198,8 @@ impl Drive {
 
     /// Commits a batch, and says whether that took no time, so that nobody has been woken meanwhile.
     async fn commit_and_tell(&mut self, batch: Box<Batch>) -> Result<bool, StoreError> {
-        let mut committing = pin!(self.commit(batch, false));
-        let mut took_no_time = true;
-        poll_fn(|context| {
-            let polled = committing.as_mut().poll(context);
-            took_no_time &= polled.is_ready();
-            polled
-        })
-        .await?;
-        Ok(took_no_time)
+        let (committed, took_no_time) = at_once(pin!(self.commit(batch, false))).await;
+        committed.map(|_| took_no_time)
     }
 
     /// Commits a batch and shows it to everyone who watches.
@@ -403,17 +390,9 @@ impl Drop for Drive {
 
 impl Stop {
     fn poll(&mut self, context: &mut Context<'_>, sink: &Sink, deadline: Instant) -> Poll<Step> {
-        let canceled = self.canceled.get_or_insert_with(|| {
-            let token = sink.cancellation().clone();
-            Canceled { wait: Box::pin(token.clone().cancelled_owned()), token, registered: None }
-        });
-        let known = canceled.registered.as_ref().is_some_and(|known| known.will_wake(context.waker()));
-        if known && canceled.token.is_cancelled() || !known && canceled.wait.as_mut().poll(context).is_ready()
-        {
+        let canceled = self.canceled.get_or_insert_with(|| Canceled::new(sink.cancellation().clone()));
+        if canceled.poll(context).is_ready() {
             return Poll::Ready(Step::Canceled);
-        }
-        if !known {
-            canceled.registered = Some(context.waker().clone());
         }
         let alarm = self.deadline.get_or_insert_with(|| Alarm::at(deadline.into()));
         alarm.poll(context).map(|()| Step::DeadlinePassed)

@@ -6,6 +6,7 @@
 //! work that could go on and that its stream has not polled for a moment, or whose stream goes away, gets a task of its own
 //! after all.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future as _;
 use std::pin::Pin;
@@ -20,7 +21,7 @@ use parking_lot::Mutex;
 
 use super::subscription::Subscription;
 use super::unstoppable::Unstoppable;
-use crate::muffler::Muffler;
+use crate::muffler::{Muffler, Waits};
 
 /// How long work that could go on may wait to be polled, at most twice.
 const TICK: Duration = Duration::from_millis(100);
@@ -36,7 +37,8 @@ struct List<T: Send + 'static> {
 /// Work on its way through other people's streams.
 struct Carrier<T: Send + 'static> {
     /// None when it has come to its end, or has a task of its own.
-    work: Mutex<Option<(Unstoppable<T>, Muffler)>>,
+    work: Mutex<Option<Unstoppable<T>>>,
+    waits: Waits,
     was_polled: AtomicBool,
 }
 
@@ -44,6 +46,9 @@ struct Carrier<T: Send + 'static> {
 struct Carrying<W, T: Send + 'static> {
     shown: Subscription<W>,
     carrier: Arc<Carrier<T>>,
+    /// For the work alone.
+    work_muffler: Muffler,
+    /// For both.
     muffler: Muffler,
 }
 
@@ -68,15 +73,19 @@ impl<T: Send + 'static> Carriers<T> {
         shown: Subscription<W>,
         work: Unstoppable<T>,
     ) -> EventStream {
-        let work = Mutex::new(Some((work, Muffler::default())));
-        let carrier = Arc::new(Carrier { work, was_polled: AtomicBool::new(true) });
+        let mut work_muffler = Muffler::default();
+        let carrier = Arc::new(Carrier {
+            work: Mutex::new(Some(work)),
+            waits: work_muffler.waits(),
+            was_polled: AtomicBool::new(true),
+        });
         let mut list = self.0.lock();
         list.carriers.push(Arc::downgrade(&carrier));
         if !std::mem::replace(&mut list.is_watched, true) {
             tokio::spawn(watch(Arc::downgrade(&self.0)));
         }
         drop(list);
-        Box::pin(Carrying { shown, carrier, muffler: Muffler::default() })
+        Box::pin(Carrying { shown, carrier, work_muffler, muffler: Muffler::default() })
     }
 }
 
@@ -101,9 +110,11 @@ impl<T: Send + 'static> Carrier<T> {
     fn goes_on(&self) -> bool {
         // Whoever polls it at this moment holds it.
         let Some(held) = self.work.try_lock() else { return true };
-        let Some((_, muffler)) = &*held else { return false };
+        if held.is_none() {
+            return false;
+        }
         let was_polled = self.was_polled.swap(false, Ordering::Relaxed);
-        if was_polled || muffler.is_waiting() {
+        if was_polled || self.waits.is_waiting() {
             return true;
         }
         drop(held);
@@ -111,13 +122,14 @@ impl<T: Send + 'static> Carrier<T> {
         false
     }
 
-    fn poll(&self, context: &mut Context<'_>) {
+    /// Never ready: nobody waits for the end of the work.
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Infallible> {
         self.was_polled.store(true, Ordering::Relaxed);
         let mut held = self.work.lock();
-        let Some((work, muffler)) = &mut *held else { return };
-        if muffler.poll(context, |context| Pin::new(&mut *work).poll(context)).is_ready() {
+        if held.as_mut().is_some_and(|work| Pin::new(work).poll(context).is_ready()) {
             *held = None;
         }
+        Poll::Pending
     }
 
     /// Gives the work a task of its own: it cannot be stopped.
@@ -133,12 +145,12 @@ impl<W: Send + 'static, T: Send + 'static> Stream for Carrying<W, T> {
     type Item = Result<Event, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { shown, carrier, muffler } = &mut *self;
+        let Self { shown, carrier, work_muffler, muffler } = &mut *self;
         if let Some(event) = shown.next_fetched() {
             return Poll::Ready(Some(Ok(event)));
         }
         muffler.poll(context, |context| {
-            carrier.poll(context);
+            let _ = work_muffler.poll(context, |context| carrier.poll(context));
             Pin::new(&mut *shown).poll_next(context)
         })
     }

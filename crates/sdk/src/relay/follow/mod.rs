@@ -24,6 +24,8 @@ use super::keep::{Along, Merged, goes_on};
 use super::line::{Line, Live, Pen};
 use super::told::{Ending, cannot_be_watched, cause_of};
 use crate::alarm::Alarm;
+use crate::at_once::at_once;
+use crate::canceled::Canceled;
 use crate::client::{Client, ClientError, Feed, Options, Told};
 use crate::tasks::{Subscription, Unstoppable};
 
@@ -183,14 +185,14 @@ impl Core {
 impl Follower {
     async fn run(mut self, mut source: Source) {
         let stop = self.stop.clone();
-        let mut stopped = pin!(stop.cancelled());
+        let mut stopped = Canceled::new(stop.clone());
         loop {
             // Only listening can be broken off: what is being written is written, and shown.
             let heard = {
                 let mut hearing = pin!(self.hear(&mut source));
                 poll_fn(|context| match hearing.as_mut().poll(context) {
                     Poll::Ready(heard) => Poll::Ready(Some(heard)),
-                    Poll::Pending => stopped.as_mut().poll(context).map(|()| None),
+                    Poll::Pending => stopped.poll(context).map(|()| None),
                 })
                 .await
             };
@@ -220,16 +222,7 @@ impl Follower {
 
     /// Writes what was heard, and decides how to go on. If that takes time, somebody may have been woken meanwhile.
     async fn take_and_note_time(&mut self, heard: Heard, from: Source) -> Next {
-        let mut took_no_time = true;
-        let next = {
-            let mut taking = pin!(self.take(heard, from));
-            poll_fn(|context| {
-                let polled = taking.as_mut().poll(context);
-                took_no_time &= polled.is_ready();
-                polled
-            })
-            .await
-        };
+        let (next, took_no_time) = at_once(pin!(self.take(heard, from))).await;
         self.stream_waits &= took_no_time;
         next
     }
