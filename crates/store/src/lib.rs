@@ -119,7 +119,13 @@ impl Store {
     }
 
     /// Commits a batch to a task, which its first event may create.
-    pub async fn append(&self, scope: &Scope, task: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
+    pub async fn append(
+        &self,
+        scope: &Scope,
+        task: &TaskId,
+        batch: impl Into<Box<Batch>>,
+    ) -> Result<Appended, StoreError> {
+        let batch = batch.into();
         match self {
             Self::Memory(store) => store.append(scope, task, batch),
             Self::Sqlite(store) => Box::pin(store.append(scope, task, batch)).await,

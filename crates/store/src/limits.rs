@@ -31,7 +31,8 @@ pub struct Retention {
     pub events: Duration,
     /// How long the task itself is kept.
     pub tasks: Duration,
-    /// How many are kept at most; the oldest go first.
+    /// How many are kept at most; the oldest go first. Where it is thousands, a few more may be there before they go together:
+    /// at most 32, and one for 512.
     pub max_tasks: usize,
     /// How long an idempotency key is remembered.
     pub admissions: Duration,

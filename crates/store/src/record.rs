@@ -160,9 +160,17 @@ pub struct PageToken {
 // === impl Batch ===
 
 impl Batch {
-    /// Takes what is in here. What follows a burst is likely to be as long, and finds room for it.
+    /// An empty one with room for so many events, each as it was written.
+    pub fn with_room(events: usize) -> Self {
+        Self { changes: Vec::with_capacity(events), written: Vec::with_capacity(events), ..Self::default() }
+    }
+
+    /// Takes what is in here. What follows a burst, or an event that came alone, is likely to be as long, and finds room for it.
     pub fn take(&mut self) -> Self {
-        let room = if self.changes.len() > BURST { self.changes.len() } else { 0 };
+        let room = match self.changes.len() {
+            2..=BURST => 0,
+            length => length,
+        };
         std::mem::replace(self, Self { changes: Vec::with_capacity(room), ..Self::default() })
     }
 
@@ -250,8 +258,8 @@ impl Batch {
         &self.changes
     }
 
-    pub(crate) fn into_changes(self) -> Vec<Change> {
-        self.changes
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     pub(crate) fn creates(&self) -> bool {
@@ -311,6 +319,9 @@ impl Batch {
 
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.
     pub(crate) fn encode(&self) -> Result<Vec<Event>, StoreError> {
+        if let ([_], Some(written)) = (&self.changes[..], self.written(0)) {
+            return Ok(vec![Event { number: 1, json: written.clone() }]);
+        }
         if self.changes.len() == 1 {
             let mut encoder = Encoder::with_room(self.encoded_bytes());
             self.encode_one(0, &mut encoder)?;

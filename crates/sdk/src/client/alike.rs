@@ -24,7 +24,7 @@ pub(super) struct Alike {
     in_vain: u32,
 }
 
-/// A piece of an artifact whose text is open.
+/// A piece of an artifact whose text is open, and so kept empty.
 #[derive(Debug)]
 struct Pattern {
     before: Box<[u8]>,
@@ -68,12 +68,13 @@ impl Pattern {
         if !after.starts_with(b"\"") || data.contains(&b'\n') || data.contains(&b'\r') {
             return None;
         }
-        let pattern = Self {
+        let mut pattern = Self {
             before: before.into(),
             after: after.into(),
             envelope: (place.start, data.len() - place.end),
             piece: piece.clone(),
         };
+        pattern.piece = pattern.saying("");
         pattern.is_right().then_some(pattern)
     }
 

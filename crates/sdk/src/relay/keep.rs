@@ -201,11 +201,11 @@ impl Core {
         // A reader that holds the task would have the store copy it.
         drop(snapshot);
         batch.admission = along.admission;
-        Ok(Merged { task: self.commit(live, batch).await?, is_new: true })
+        Ok(Merged { task: self.commit(live, batch.into()).await?, is_new: true })
     }
 
     /// Writes events. A task that takes no more of them ends here.
-    pub(super) async fn commit(&self, live: &Live, batch: Batch) -> Result<KeptTask, Error> {
+    pub(super) async fn commit(&self, live: &Live, batch: Box<Batch>) -> Result<KeptTask, Error> {
         let (scope, id) = (live.scope(), live.task_id());
         match self.tasks.append_promised(scope, id, batch).await {
             Ok(appended) => Ok(self.show(live, appended)),

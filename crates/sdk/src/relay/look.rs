@@ -150,7 +150,7 @@ impl Core {
         let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Failed, Some(said));
         let mut batch = Batch::default();
         batch.status(TaskStatusUpdateEvent { task_id: id.clone(), context_id, status, metadata: None }, None);
-        let ended = self.commit(&live, batch).await?;
+        let ended = self.commit(&live, batch.into()).await?;
         live.stop_following();
         waits.iter().for_each(CancellationToken::cancel);
         Ok(ended.state() == TaskState::Failed)
@@ -190,7 +190,7 @@ impl Core {
         };
         let mut batch = Batch::default();
         batch.status(update, None);
-        self.commit(live, batch).await
+        self.commit(live, batch.into()).await
     }
 }
 

@@ -177,7 +177,7 @@ impl Core {
             StreamResponse::ArtifactUpdate(update) => batch.artifact(update),
             StreamResponse::Message(_) => {}
         }
-        Ok(self.commit(live, batch).await?.state())
+        Ok(self.commit(live, batch.into()).await?.state())
     }
 
     /// The agent has answered without a task of its own: then this is all that there is to the one here.
@@ -219,7 +219,7 @@ impl Core {
         let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Canceled, None);
         let mut batch = Batch::default();
         batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata: None }, None);
-        let task = self.commit(live, batch).await?;
+        let task = self.commit(live, batch.into()).await?;
         ended.cancel();
         Ok(Some(TaskView::whole(task)))
     }

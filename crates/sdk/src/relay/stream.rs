@@ -217,7 +217,7 @@ impl Core {
             }
         }
         batch.admission = beginning.admission;
-        self.commit(live, batch).await?;
+        self.commit(live, batch.into()).await?;
         Ok(events)
     }
 

@@ -125,7 +125,7 @@ impl<W> Tasks<W> {
     ) -> Result<Appended, StoreError> {
         let mut batch = batch.into();
         let riding = self.holds.ride(scope, id, &mut batch, hold);
-        let appended = self.store.append(scope, id, *batch).await;
+        let appended = self.store.append(scope, id, batch).await;
         if let Some(riding) = &riding {
             match &appended {
                 Ok(_) => self.holds.committed(scope, id, riding),

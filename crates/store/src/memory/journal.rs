@@ -66,7 +66,7 @@ impl Journal {
     /// that is kept, until somebody asks for the task.
     pub(super) fn of_told_life(
         id: &TaskId,
-        mut batch: Batch,
+        mut batch: Box<Batch>,
         events: &[Event],
         limits: &TaskLimits,
     ) -> Result<Self, StoreError> {
@@ -99,7 +99,7 @@ impl Journal {
     /// Commits a batch. Its events are encoded before any lock is taken, and numbered here.
     pub(super) fn append(
         &mut self,
-        mut batch: Batch,
+        mut batch: Box<Batch>,
         mut events: Vec<Event>,
         terms: Terms<'_>,
     ) -> Result<Appended, StoreError> {
@@ -124,7 +124,7 @@ impl Journal {
         });
         // The check lets nothing through to a task that has ended, but for a batch without a change.
         if let Fold::Changing(task) = &mut self.fold {
-            fold_all(Arc::make_mut(task), batch.into_changes());
+            fold_all(Arc::make_mut(task), batch.take_changes());
         }
         Ok(Appended { events, number: self.number, task: self.task(), push })
     }
@@ -262,14 +262,14 @@ impl Closed {
     /// store, and so no lock.
     pub(super) fn of_whole_life(
         id: &TaskId,
-        mut batch: Batch,
+        mut batch: Box<Batch>,
         limits: &TaskLimits,
     ) -> Result<(Self, Task), StoreError> {
         Standing::of_nothing(id).check(&batch, limits)?;
         let (number, state) = (batch.len() as u64, batch.state.take());
         let written: Option<Arc<[u8]>> = batch.written_task().map(Arc::from);
         let mut task = nothing(id);
-        fold_all(&mut task, batch.into_changes());
+        fold_all(&mut task, batch.take_changes());
         let kept = match written {
             Some(json) => KeptTask::from_json(task.id.clone(), task.status.state, json),
             None => KeptTask::ended(&task)?,

@@ -32,7 +32,7 @@ use admission::Admissions;
 use edge::Edges;
 use journal::{Closed, Journal, Terms};
 use outbox::Outbox;
-use retention::{Ended, EndedTasks};
+use retention::{Due, Ended, EndedTasks};
 use table::{Listed, Table};
 
 /// Tasks in memory.
@@ -77,7 +77,7 @@ impl MemoryStore {
         &self,
         scope: &Scope,
         id: &TaskId,
-        mut batch: Batch,
+        mut batch: Box<Batch>,
     ) -> Result<Appended, StoreError> {
         let edge = batch.edge.take();
         let appended = self.admit(scope, id, batch)?;
@@ -87,7 +87,7 @@ impl MemoryStore {
         Ok(appended)
     }
 
-    fn admit(&self, scope: &Scope, id: &TaskId, mut batch: Batch) -> Result<Appended, StoreError> {
+    fn admit(&self, scope: &Scope, id: &TaskId, mut batch: Box<Batch>) -> Result<Appended, StoreError> {
         let Some(admission) = batch.admission.take() else { return self.commit(scope, id, batch) };
         // The lock is held across the commit, so that of two equal requests exactly one commits.
         let mut admissions = self.admissions.lock();
@@ -163,7 +163,7 @@ impl MemoryStore {
         gone.into_iter().map(|(_, tasks)| tasks.lock().clear()).sum()
     }
 
-    fn commit(&self, scope: &Scope, id: &TaskId, mut batch: Batch) -> Result<Appended, StoreError> {
+    fn commit(&self, scope: &Scope, id: &TaskId, mut batch: Box<Batch>) -> Result<Appended, StoreError> {
         if let Some(whole) = batch.take_whole(id, &self.limits.task)? {
             return self.commit_whole(scope, id, *whole, batch.state);
         }
@@ -206,7 +206,12 @@ impl MemoryStore {
         Ok(Appended { events: Vec::new(), number, task, push: false })
     }
 
-    fn commit_whole_life(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
+    fn commit_whole_life(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        batch: Box<Batch>,
+    ) -> Result<Appended, StoreError> {
         let (closed, value) = Closed::of_whole_life(id, batch, &self.limits.task)?;
         let (number, task) = (closed.number, closed.task.clone());
         let tasks = self.tasks_of(scope);
@@ -215,7 +220,12 @@ impl MemoryStore {
         Ok(Appended { events: Vec::new(), number, task, push: false })
     }
 
-    fn commit_told_life(&self, scope: &Scope, id: &TaskId, batch: Batch) -> Result<Appended, StoreError> {
+    fn commit_told_life(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        batch: Box<Batch>,
+    ) -> Result<Appended, StoreError> {
         let events = batch.encode()?;
         let context_id = batch.context_id().cloned();
         let status = batch.last_status().cloned().unwrap_or_else(|| nothing(id).status);
@@ -230,30 +240,24 @@ impl MemoryStore {
     /// From now on the time of the task runs out.
     fn ended(&self, tasks: Arc<ScopeTasks>, id: &TaskId, at: Option<Timestamp>) {
         let now = self.clock.now();
-        self.ended.lock().push(Ended { at: at.unwrap_or(now).as_millis(), tasks, id: id.clone() });
-        self.sweep_some(now);
+        let ended = Ended { at: at.unwrap_or(now).as_millis(), tasks, id: id.clone() };
+        let due = self.ended.lock().push(ended, now, &self.limits.retention);
+        carry_out(&due);
     }
 
     fn terms<'a>(&'a self, scope: &'a Scope) -> Terms<'a> {
         Terms { scope, limits: &self.limits.task, outbox: &self.outbox }
     }
 
-    /// Compacts and forgets a few tasks. Each task that ends pays for the ones that are due, so memory stays
-    /// flat without a thread. Says whether there may be more to do.
+    /// Compacts and forgets a few tasks. Says whether there may be more to do.
     fn sweep_some(&self, now: Timestamp) -> bool {
         let due = self.ended.lock().due(now, &self.limits.retention);
-        for ended in &due.compact {
-            ended.tasks.lock().compact(&ended.id);
-        }
-        for ended in &due.forget {
-            ended.tasks.lock().remove(&ended.id);
-        }
+        carry_out(&due);
         due.more
     }
 
     fn journal(&self, scope: &Scope, id: &TaskId) -> Result<Arc<Mutex<Journal>>, StoreError> {
-        let tasks = self.known_tasks_of(scope, id)?;
-        let journal = tasks.lock().journal(id);
+        let journal = self.scopes.read().get(scope).and_then(|tasks| tasks.lock().journal(id));
         journal.ok_or_else(|| StoreError::NotFound { id: id.clone() })
     }
 
@@ -271,5 +275,18 @@ impl MemoryStore {
             return tasks.clone();
         }
         self.scopes.write().entry(scope.clone()).or_default().clone()
+    }
+}
+
+/// Compacts and forgets what is due.
+fn carry_out(due: &Due) {
+    for ended in &due.compact {
+        ended.tasks.lock().compact(&ended.id);
+    }
+    for theirs in due.forget.chunk_by(|one, next| Arc::ptr_eq(&one.tasks, &next.tasks)) {
+        let ids = theirs.iter().map(|ended| &ended.id);
+        let forgotten = theirs[0].tasks.lock().remove(ids);
+        // Not under the lock.
+        forgotten.let_go();
     }
 }

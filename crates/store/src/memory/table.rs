@@ -32,6 +32,10 @@ pub(super) enum Listed {
     Closed(Closed),
 }
 
+/// Tasks that are in no table any more.
+#[derive(Debug)]
+pub(super) struct Forgotten(Vec<(Listed, Option<Row>)>);
+
 /// What filters look at.
 #[derive(Debug)]
 struct Row {
@@ -102,7 +106,7 @@ impl Table {
     pub(super) fn append(
         &mut self,
         id: &TaskId,
-        batch: Batch,
+        batch: Box<Batch>,
         events: Vec<Event>,
         terms: Terms<'_>,
     ) -> Result<Appended, StoreError> {
@@ -171,10 +175,28 @@ impl Table {
         }
     }
 
-    pub(super) fn remove(&mut self, id: &TaskId) {
-        if let Some((id, entry)) = self.tasks.remove_entry(id) {
-            self.order.remove(&PageToken { millis: entry.millis, id });
+    /// Takes tasks out. Nobody has looked at them for long, so they are far away in memory: they are looked for first, since
+    /// what is fetched without a change in between comes together.
+    pub(super) fn remove<'a>(&mut self, ids: impl Iterator<Item = &'a TaskId> + Clone) -> Forgotten {
+        let known = ids.clone().filter(|id| self.tasks.contains_key(*id)).count();
+        let mut forgotten = Vec::with_capacity(known);
+        for id in ids {
+            if let Some((id, Entry { millis, task })) = self.tasks.remove_entry(id) {
+                let row = self.order.remove(&PageToken { millis, id });
+                forgotten.push((task, row));
+            }
         }
+        Forgotten(forgotten)
+    }
+}
+
+// === impl Forgotten ===
+
+impl Forgotten {
+    /// Fetches them as [`Table::remove`] does.
+    pub(super) fn let_go(self) {
+        let is_kept = |(task, _): &&(Listed, Option<Row>)| task.is_shared();
+        std::hint::black_box(self.0.iter().filter(is_kept).count());
     }
 }
 
@@ -199,6 +221,13 @@ impl Listed {
         match self {
             Self::Open(journal) => Some(journal),
             Self::Closed(_) => None,
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        match self {
+            Self::Open(journal) => Arc::strong_count(journal) > 1,
+            Self::Closed(closed) => closed.task.json().is_some_and(|json| Arc::strong_count(json) > 1),
         }
     }
 

@@ -116,7 +116,7 @@ impl SqliteStore {
         &self,
         scope: &Scope,
         id: &TaskId,
-        mut batch: Batch,
+        mut batch: Box<Batch>,
     ) -> Result<Appended, StoreError> {
         let (admission, state) = (batch.admission.take(), batch.state.take());
         let edge = batch.edge.take().map(EdgeRow::new);

@@ -43,7 +43,7 @@ pub(super) enum Body {
     /// The same, but its events are kept, and tell it.
     Told { context: Option<ContextId>, rank: Rank, count: usize, weight: usize, rows: Rows },
     /// Events of a task, which the first of them may create.
-    Events { batch: Batch, rows: Rows, rank: Option<Rank> },
+    Events { batch: Box<Batch>, rows: Rows, rank: Option<Rank> },
     /// No task at all, only an edge.
     Nothing,
 }
@@ -122,7 +122,7 @@ pub(super) struct Kept {
 /// Makes a batch ready: its JSON, and its fold if it is a whole life.
 pub(super) fn ready(
     id: &TaskId,
-    mut batch: Batch,
+    mut batch: Box<Batch>,
     limits: &TaskLimits,
     clock: &Clock,
 ) -> Result<(Body, Kept), StoreError> {
@@ -134,7 +134,7 @@ pub(super) fn ready(
     if batch.is_whole_life() && Standing::of_nothing(id).check(&batch, limits).is_ok() {
         let written = batch.written_task().map(|json| Fold::written(json, length));
         let mut task = nothing(id);
-        fold_all(&mut task, batch.into_changes());
+        fold_all(&mut task, batch.take_changes());
         let fold = written.map_or_else(|| Fold::of(&task, length), Ok)?;
         return Ok(ended(id, task.context_id, Rank::of_life(&task.status, clock), fold));
     }

@@ -18,11 +18,14 @@ use crate::relay::told::Ending;
 /// comes first is committed at once.
 const COMMIT_EVERY: Duration = Duration::from_millis(5);
 
+/// How many events a follower keeps room for.
+const FEW: usize = 4;
+
 impl Follower {
     /// Writes the events of a stream, in as few steps as possible.
-    pub(super) async fn write(&mut self, events: Vec<Told>) -> Result<(), Error> {
-        let mut batch = Batch::default();
-        for Told { event, payload, .. } in events {
+    pub(super) async fn write(&mut self, mut events: Vec<Told>) -> Result<(), Error> {
+        let mut batch = Box::new(Batch::with_room(events.len()));
+        for Told { event, payload, .. } in events.drain(..) {
             let payload = match payload {
                 Ok(StreamResponse::Task(task)) => {
                     self.commit(mem::take(&mut batch)).await?;
@@ -51,10 +54,14 @@ impl Follower {
                 }
             }
         }
+        // Those that come next find room there, unless a burst has made it large.
+        if events.capacity() <= FEW {
+            self.gathered = events;
+        }
         self.commit(batch).await
     }
 
-    async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
+    async fn commit(&mut self, batch: Box<Batch>) -> Result<(), Error> {
         if !batch.is_empty() {
             if self.core.tasks.store.prefers_large_batches() {
                 self.due = Some(Alarm::at(self.core.next_commit()));

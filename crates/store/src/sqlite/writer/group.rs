@@ -377,14 +377,14 @@ impl Desk {
             }
         };
         let entry = match (effect.name, write.body) {
-            (Some(name), Body::Events { batch, .. }) => {
+            (Some(name), Body::Events { mut batch, .. }) => {
                 let known = self.ledger.find(&name).map(|facts| (facts.task, facts.entry.clone()));
                 let (task, entry) = known.unwrap_or_default();
                 let is_new = entry.is_none();
                 let unborn = || Entry::new(task, Arc::new(nothing(&name.1)), 0, None);
                 let entry = entry.unwrap_or_else(|| Arc::new(unborn()));
                 let number = effect.before + batch.len() as u64;
-                entry.commit(batch.into_changes(), number, write.state);
+                entry.commit(batch.take_changes(), number, write.state);
                 if is_new {
                     self.ledger.show(&name, &entry);
                     self.entries.insert(name.clone(), entry.clone());
