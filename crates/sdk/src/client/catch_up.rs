@@ -15,8 +15,9 @@ use tokio::time::sleep;
 
 use super::Client;
 use super::error::ClientError;
+use super::open::{Heard, Open, Streamed};
 use super::overlap::{Overlap, overlap};
-use super::stream::{Heard, Open, Opened, Streamed};
+use super::stream::Opened;
 use super::unary::Options;
 
 /// How many frames are looked at before the task is shown. What comes after them is passed on as it is.

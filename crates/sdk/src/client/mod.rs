@@ -35,6 +35,7 @@ mod intercept;
 mod jsonrpc;
 mod limit;
 mod names;
+mod open;
 mod origin;
 mod overlap;
 mod patience;

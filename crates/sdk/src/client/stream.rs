@@ -8,33 +8,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use chancery_protocol::{BoxFuture, Event, Request, TaskId, Version};
 use futures_core::Stream;
-use http_body::Body as _;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
-use super::connections::AnswerBody;
 use super::error::ClientError;
-use super::grpc;
+use super::open::{Heard, Open, Streamed};
 use super::progress::Progress;
-use super::settings::Settings;
-use super::sse::{Frame, Reader};
-use super::transport::{is_of_type, whole, wrong_type};
-use super::unary::{Answer, Finish, Options, is_safe};
-use super::wire::Wire;
+use super::unary::{Options, is_safe};
 use super::{Client, retry};
-use crate::alarm::Alarm;
-
-/// How long a peer may take to end a stream after it has said everything.
-const GOODBYE: Duration = Duration::from_secs(5);
-/// How much of one stream is read before others get their turn: so many bytes, each piece counting as some more.
-const TURN_BYTES: usize = 128 << 10;
-const PIECE_BYTES: usize = 4 << 10;
-/// The longest that a peer can make us wait before we come back.
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// The events of a task as they happen, in order, each once. When the connection breaks, the stream takes itself up
 /// again where it was; when that does not work, its last item is an error. It ends without one only after the task has
@@ -69,48 +52,6 @@ pub(super) enum Opened {
     Stream(Box<Open>),
     Outcome(Event),
 }
-
-/// A stream of frames.
-pub(crate) struct Open {
-    pub(super) wire: Wire,
-    pub(super) id: u64,
-    /// The task, if the stream does not show it by itself.
-    pub(super) snapshot: Option<Event>,
-    /// What has been read already.
-    pub(super) kept: VecDeque<Heard>,
-    body: AnswerBody,
-    reader: Read,
-    /// Whether the peer has said that this is all, which older versions do.
-    pub(super) said_all: bool,
-    idle: Duration,
-    heard: Instant,
-    quiet: Alarm,
-    /// How much has been read since there was nothing to read.
-    taken: usize,
-}
-
-/// How frames are read.
-enum Read {
-    Events(Reader),
-    Messages(grpc::Reader),
-}
-
-/// What comes next from the peer.
-pub(super) enum Heard {
-    Frame(Frame),
-    /// It says that it cannot go on.
-    Failed(ClientError),
-    /// The peer has ended the stream.
-    End,
-    /// The stream broke off.
-    Cut(String),
-    /// Nothing, for too long.
-    Nothing,
-    TooLarge,
-}
-
-/// Reads an answer that must be a stream.
-pub(super) struct Streamed;
 
 impl Client {
     pub(crate) async fn watch(&self, request: Request, mut options: Options) -> Result<Events, ClientError> {
@@ -164,158 +105,6 @@ impl Client {
         options.retries = Some(0);
         let open = self.attempts(&mut request, &mut options, &Streamed).await?;
         Ok(Opened::Stream(Box::new(open)))
-    }
-}
-
-impl Finish for Streamed {
-    type Output = Open;
-
-    async fn finish(&self, answer: Answer<'_>, settings: &Settings) -> Result<Open, ClientError> {
-        let (head, mut body) = answer.response.into_parts();
-        let (is_stream, expected) = match answer.wire.is_grpc() {
-            true => (grpc::is_stream(&head), "application/grpc"),
-            false => {
-                (head.status.is_success() && is_of_type(&head, &["text/event-stream"]), "text/event-stream")
-            }
-        };
-        if is_stream {
-            body.let_go_on();
-            return Ok(Open::new(answer.wire, answer.id, body, settings));
-        }
-        let body = whole(body, answer.origin, settings.response_bytes).await?;
-        match answer.wire.failure(answer.operation, answer.id, &head, &body) {
-            ClientError::Status { status, .. } if status.is_success() => Err(wrong_type(&head, expected)),
-            failure => Err(failure),
-        }
-    }
-}
-
-// === impl Open ===
-
-impl Open {
-    fn new(wire: Wire, id: u64, body: AnswerBody, settings: &Settings) -> Self {
-        let (heard, idle) = (Instant::now(), settings.idle_timeout);
-        let quiet = Alarm::at(heard + idle);
-        let reader = match wire.is_grpc() {
-            true => Read::Messages(grpc::Reader::new(settings.event_bytes)),
-            false => Read::Events(Reader::new(settings.event_bytes)),
-        };
-        let (snapshot, kept) = (None, VecDeque::new());
-        Self { wire, id, snapshot, kept, body, reader, said_all: false, idle, heard, quiet, taken: 0 }
-    }
-
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
-        if let Some(heard) = self.kept.pop_front() {
-            return Poll::Ready(heard);
-        }
-        loop {
-            if let Some(heard) = self.reader.next() {
-                return Poll::Ready(heard);
-            }
-            if self.taken >= TURN_BYTES {
-                self.taken = 0;
-                return give_way(context);
-            }
-            match Pin::new(&mut self.body).poll_frame(context) {
-                Poll::Ready(Some(Ok(piece))) => {
-                    self.heard = Instant::now();
-                    self.taken += PIECE_BYTES + piece.data_ref().map_or(0, Bytes::len);
-                    if !self.reader.take(&piece) {
-                        return Poll::Ready(Heard::TooLarge);
-                    }
-                }
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Heard::Cut(error.to_string())),
-                Poll::Ready(None) => return Poll::Ready(self.reader.end()),
-                Poll::Pending => {
-                    self.taken = 0;
-                    return self.poll_quiet(context);
-                }
-            }
-        }
-    }
-
-    /// The timer is moved only when it fires, not with every piece.
-    fn poll_quiet(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
-        loop {
-            ready!(self.quiet.poll(context));
-            let due = self.heard + self.idle;
-            if due <= Instant::now() {
-                return Poll::Ready(Heard::Nothing);
-            }
-            self.quiet.reset(due);
-        }
-    }
-
-    /// Everything has been said: the peer has only to end the stream.
-    fn expect_end(&mut self) {
-        self.idle = self.idle.min(GOODBYE);
-        self.quiet.reset(self.heard + self.idle);
-    }
-
-    pub(super) fn event(&mut self, frame: &Frame, is_first: bool) -> Result<Event, ClientError> {
-        let heard = self.wire.event(self.id, &frame.data, is_first)?;
-        self.said_all |= heard.is_last;
-        Ok(Event::received(frame.number, heard.json))
-    }
-}
-
-/// Lets others have their turn, and comes back then. A connection that always has more to say would not.
-fn give_way<T>(context: &mut Context<'_>) -> Poll<T> {
-    let mut yielding = std::pin::pin!(yield_now());
-    match yielding.as_mut().poll(context) {
-        Poll::Pending => {}
-        Poll::Ready(()) => context.waker().wake_by_ref(),
-    }
-    Poll::Pending
-}
-
-// === impl Read ===
-
-impl Read {
-    fn next(&mut self) -> Option<Heard> {
-        match self {
-            Self::Events(reader) => reader.next().map(Heard::Frame),
-            Self::Messages(reader) => match reader.next() {
-                grpc::Next::Frame(frame) => Some(Heard::Frame(frame)),
-                grpc::Next::Failed(error) => Some(Heard::Failed(error)),
-                grpc::Next::TooLarge => Some(Heard::TooLarge),
-                grpc::Next::Nothing => None,
-            },
-        }
-    }
-
-    /// Takes the next piece; says whether it fits.
-    fn take(&mut self, piece: &http_body::Frame<Bytes>) -> bool {
-        match self {
-            Self::Events(reader) => piece.data_ref().is_none_or(|data| reader.push(data).is_ok()),
-            Self::Messages(reader) => {
-                if let Some(data) = piece.data_ref() {
-                    reader.push(data);
-                }
-                if let Some(trailers) = piece.trailers_ref() {
-                    reader.end(trailers);
-                }
-                true
-            }
-        }
-    }
-
-    /// What it means that nothing more comes. Server-sent events have no other way to end.
-    fn end(&self) -> Heard {
-        match self {
-            Self::Messages(reader) if !reader.is_ended() => {
-                Heard::Cut("it ended without saying how".to_owned())
-            }
-            _ => Heard::End,
-        }
-    }
-
-    /// How long the peer wants us to wait before coming back.
-    fn retry(&self) -> Duration {
-        match self {
-            Self::Events(reader) => reader.retry.unwrap_or_default().min(LONGEST_RETRY),
-            Self::Messages(_) => Duration::ZERO,
-        }
     }
 }
 
@@ -426,7 +215,7 @@ impl Events {
             return cut(why.to_owned());
         }
         let asked = match &self.link {
-            Link::Open(open) => open.reader.retry(),
+            Link::Open(open) => open.retry(),
             _ => Duration::ZERO,
         };
         let pause = asked.max(retry::jittered(self.failed));
