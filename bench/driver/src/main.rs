@@ -9,6 +9,7 @@ mod contender;
 mod figures;
 mod folder;
 mod load;
+mod machine;
 mod measure;
 mod nginx;
 mod options;
@@ -22,6 +23,7 @@ mod sse;
 use anyhow::Context as _;
 
 use crate::figures::Figures;
+use crate::machine::Ticks;
 use crate::measure::Bench;
 use crate::options::Options;
 
@@ -39,6 +41,11 @@ fn main() -> anyhow::Result<()> {
     let mut bench = Bench { options, figures: Figures::default() };
     // One thread: enough to load two cores of server, and cheap enough not to fight them.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let before = Ticks::now();
     runtime.block_on(measure::all(&mut bench))?;
+    if let (Some(before), Some(after)) = (before, Ticks::now()) {
+        let percent = after.stolen_since(before) * 100.0;
+        bench.figures.note(format!("{percent:.1} % of the machine went to others of its host meanwhile"));
+    }
     report::write(&bench.options, &bench.figures).context("could not write the results")
 }
