@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -36,7 +36,7 @@ impl Alarm {
             self.reset(until);
         }
         loop {
-            ready!(self.poll(context));
+            std::task::ready!(self.poll(context));
             if self.sleep.deadline() >= until {
                 return Poll::Ready(());
             }
