@@ -287,6 +287,6 @@ fn carry_out(due: &Due) {
         let ids = theirs.iter().map(|ended| &ended.id);
         let forgotten = theirs[0].tasks.lock().remove(ids);
         // Not under the lock.
-        forgotten.let_go();
+        drop(forgotten);
     }
 }

@@ -32,13 +32,9 @@ pub(super) enum Listed {
     Closed(Closed),
 }
 
-/// Tasks that are in no table any more.
-#[derive(Debug)]
-pub(super) struct Forgotten(Vec<(Listed, Option<Row>)>);
-
 /// What filters look at.
 #[derive(Debug)]
-struct Row {
+pub(super) struct Row {
     state: TaskState,
     context_id: Option<ContextId>,
     /// The time of the status within the millisecond that is its place.
@@ -177,7 +173,10 @@ impl Table {
 
     /// Takes tasks out. Nobody has looked at them for long, so they are far away in memory: they are looked for first, since
     /// what is fetched without a change in between comes together.
-    pub(super) fn remove<'a>(&mut self, ids: impl Iterator<Item = &'a TaskId> + Clone) -> Forgotten {
+    pub(super) fn remove<'a>(
+        &mut self,
+        ids: impl Iterator<Item = &'a TaskId> + Clone,
+    ) -> Vec<(Listed, Option<Row>)> {
         let known = ids.clone().filter(|id| self.tasks.contains_key(*id)).count();
         let mut forgotten = Vec::with_capacity(known);
         for id in ids {
@@ -186,17 +185,7 @@ impl Table {
                 forgotten.push((task, row));
             }
         }
-        Forgotten(forgotten)
-    }
-}
-
-// === impl Forgotten ===
-
-impl Forgotten {
-    /// Fetches them as [`Table::remove`] does.
-    pub(super) fn let_go(self) {
-        let is_kept = |(task, _): &&(Listed, Option<Row>)| task.is_shared();
-        std::hint::black_box(self.0.iter().filter(is_kept).count());
+        forgotten
     }
 }
 
@@ -221,13 +210,6 @@ impl Listed {
         match self {
             Self::Open(journal) => Some(journal),
             Self::Closed(_) => None,
-        }
-    }
-
-    fn is_shared(&self) -> bool {
-        match self {
-            Self::Open(journal) => Arc::strong_count(journal) > 1,
-            Self::Closed(closed) => closed.task.json().is_some_and(|json| Arc::strong_count(json) > 1),
         }
     }
 
