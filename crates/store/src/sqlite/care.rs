@@ -8,6 +8,7 @@ use chancery_protocol::TaskId;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
+use super::counted::{self, EVERY_SCOPE};
 use super::failure::{closed, unavailable};
 use super::lock::{beside, private};
 use super::options::Options;
@@ -47,11 +48,7 @@ impl SqliteStore {
     /// Deletes all that somebody owns, in small steps. Gives how many tasks there were.
     pub(crate) async fn delete_owner(&self, realm: &str, owner: &str) -> Result<usize, StoreError> {
         let (of_realm, of_owner) = (realm.to_owned(), owner.to_owned());
-        let count = "SELECT coalesce(sum(tasks), 0) FROM counts WHERE scope IN \
-                     (SELECT scope FROM scopes WHERE realm = ? AND owner = ?)";
-        let read = move |connection: &Connection| {
-            connection.prepare_cached(count)?.query_row([of_realm, of_owner], |row| row.get(0))
-        };
+        let read = move |connection: &Connection| counted::of_owner(connection, &of_realm, &of_owner);
         let tasks = self.readers.read("count somebody's tasks", read).await?;
         let step = || Upkeep::DeleteOwner { realm: realm.to_owned(), owner: owner.to_owned() };
         while self.upkeep(step()).await? > 0 {}
@@ -136,26 +133,33 @@ fn check(connection: &Connection) -> rusqlite::Result<StoreCheck> {
 
 /// What is counted beside the tasks must be what there is.
 fn check_counts(connection: &Connection, found: &mut StoreCheck) -> rusqlite::Result<()> {
-    let mut counted: HashMap<(i64, i64), i64> = HashMap::new();
+    let mut there: HashMap<(i64, i64), i64> = HashMap::new();
     let mut select = connection.prepare("SELECT scope, state, count(*) FROM tasks GROUP BY scope, state")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let (scope, state, tasks): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        *counted.entry((scope, state)).or_default() += tasks;
-        *counted.entry((0, state)).or_default() += tasks;
+        *there.entry((scope, state)).or_default() += tasks;
+        *there.entry((EVERY_SCOPE, state)).or_default() += tasks;
         found.tasks += u64::try_from(tasks).unwrap_or_default();
     }
+    let mut said: HashMap<(i64, i64), i64> = HashMap::new();
     let mut select = connection.prepare("SELECT scope, state, tasks FROM counts")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        let (scope, state, tasks): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let there = counted.remove(&(scope, state)).unwrap_or_default();
-        if there != tasks {
+        said.insert((row.get(0)?, row.get(1)?), row.get(2)?);
+    }
+    for (scope, state) in counted::uncounted(connection)? {
+        *said.entry((scope, state)).or_default() += 1;
+        *said.entry((EVERY_SCOPE, state)).or_default() += 1;
+    }
+    for ((scope, state), said) in said {
+        let there = there.remove(&(scope, state)).unwrap_or_default();
+        if there != said {
             let state = state_of(state).as_str();
-            found.problems.push(format!("scope {scope} has {there} tasks in {state}, not {tasks}"));
+            found.problems.push(format!("scope {scope} has {there} tasks in {state}, not {said}"));
         }
     }
-    for ((scope, state), there) in counted {
+    for ((scope, state), there) in there {
         let state = state_of(state).as_str();
         found.problems.push(format!("scope {scope} has {there} tasks in {state} that are not counted"));
     }

@@ -8,9 +8,10 @@ use chancery_protocol::{KeptTask, TaskId, TaskState};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::SqliteStore;
+use super::counted::{self, EVERY_SCOPE};
 use super::entry::Entries;
 use super::load;
-use super::place::{self, millis_and_nanos, state_number, state_of};
+use super::place::{self, millis_and_nanos, state_number};
 use crate::error::StoreError;
 use crate::record::{ListQuery, Page, PageToken, Scope};
 
@@ -49,25 +50,17 @@ impl SqliteStore {
     pub(crate) async fn census(&self) -> Result<Vec<(TaskState, u64)>, StoreError> {
         self.readers
             .read("count tasks", |connection| {
-                // Scope 0 stands for all of them together.
-                let all = counted(connection, 0)?.into_iter().filter(|(_, tasks)| *tasks > 0);
+                let all =
+                    counted::of_scope(connection, EVERY_SCOPE)?.into_iter().filter(|(_, tasks)| *tasks > 0);
                 Ok(all.map(|(state, tasks)| (state, tasks.unsigned_abs())).collect())
             })
             .await
     }
 }
 
-/// How many tasks a scope has in each state, in the order of the states.
-fn counted(connection: &Connection, scope: i64) -> rusqlite::Result<Vec<(TaskState, i64)>> {
-    let mut select =
-        connection.prepare_cached("SELECT state, tasks FROM counts WHERE scope = ? ORDER BY state")?;
-    let rows = select.query_map([scope], |row| Ok((state_of(row.get(0)?), row.get(1)?)))?;
-    rows.collect()
-}
-
 /// The states that the list is of and the scope has tasks in, with how many.
 fn states(connection: &Connection, scope: i64, query: &ListQuery) -> rusqlite::Result<Vec<(TaskState, i64)>> {
-    let mut states = counted(connection, scope)?;
+    let mut states = counted::of_scope(connection, scope)?;
     states.retain(|(state, tasks)| *tasks > 0 && query.state.is_none_or(|wanted| wanted == *state));
     Ok(states)
 }

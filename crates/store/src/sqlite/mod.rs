@@ -6,7 +6,7 @@
 //! | `write` | a batch made ready on the caller's thread |
 //! | `writer/` | committing groups of them, on a thread or for it, and forgetting in small steps |
 //! | `entry`, `scopes` | what it shows of the tasks that are being written to |
-//! | `load`, `list`, `readers` | reading, on threads of its own |
+//! | `load`, `list`, `counted`, `readers` | reading, on threads of its own |
 //! | `place`, `sum` | the integers that things are kept under; checksums |
 //! | `outbox`, `recovery` | push notifications; tasks that were cut short |
 //! | `calls`, `edge`, `spend` | the record of admitted calls, and what they cost added up |
@@ -16,6 +16,7 @@
 mod calls;
 mod care;
 mod checkpoint;
+mod counted;
 mod edge;
 mod entry;
 mod failure;

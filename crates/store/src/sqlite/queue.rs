@@ -27,7 +27,7 @@ struct Inner<T> {
 
 /// How long whoever leads is trusted to take what is in a queue. They do within microseconds, unless something that
 /// never yields has the thread that they would do it on.
-const TRUST: Duration = Duration::from_millis(10);
+const TRUST: Duration = Duration::from_millis(20);
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
@@ -111,9 +111,11 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Waits until there is something that nobody else is about to take, and takes as much of it as is wanted.
+    /// Waits until there is something that nobody else is about to take, and takes as much of it as is wanted. While others take
+    /// what comes, it looks now and then whether they do, and need not be woken for that.
     pub(super) fn pop_many(&self, most: usize) -> Option<Vec<T>> {
         let mut inner = self.inner.lock();
+        let mut taken = inner.taken;
         loop {
             if inner.closed || !inner.led {
                 let wanted = inner.items.len().min(most);
@@ -123,15 +125,18 @@ impl<T> Queue<T> {
                 if inner.closed {
                     return None;
                 }
-                self.wake.wait(&mut inner);
-            } else {
-                let taken = inner.taken;
+            }
+            let (was_led, is_busy) = (inner.led, inner.taken != taken);
+            taken = inner.taken;
+            if was_led || is_busy {
                 inner.watched = true;
                 let is_late = self.wake.wait_for(&mut inner, TRUST).timed_out();
                 inner.watched = false;
-                if is_late && inner.taken == taken {
+                if is_late && was_led && inner.taken == taken {
                     inner.led = false;
                 }
+            } else {
+                self.wake.wait(&mut inner);
             }
         }
     }

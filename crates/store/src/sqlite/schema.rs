@@ -13,7 +13,7 @@ use crate::error::StoreError;
 
 /// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
 /// released: a change is a new one.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_push.sql"),
     include_str!("migrations/0003_push_version.sql"),
@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0007_limits.sql"),
     include_str!("migrations/0008_own_contexts.sql"),
     include_str!("migrations/0009_ended_at_once.sql"),
+    include_str!("migrations/0010_counted.sql"),
 ];
 
 /// Tells our files from those of others: "Chan".
@@ -75,6 +76,9 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<u64, S
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     migrate(connection, version).map_err(failed)?;
+    // Numbers go on from the newest task that is kept.
+    let counted = "UPDATE facts SET value = min(value, (SELECT coalesce(max(task), 0) FROM tasks)) WHERE name = 'counted'";
+    connection.execute(counted, []).map_err(failed)?;
     let next = "UPDATE facts SET value = value + 1 WHERE name = 'epoch' RETURNING value";
     connection.query_row(next, [], |row| row.get(0)).map_err(failed)
 }

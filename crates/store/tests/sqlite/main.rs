@@ -13,6 +13,7 @@ mod support;
 mod calls;
 
 mod care;
+mod counts;
 mod damage;
 mod edges;
 mod failures;

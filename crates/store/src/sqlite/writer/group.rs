@@ -103,7 +103,9 @@ impl Desk {
             let is_joined = |one: &Write, next: &Write| one.is_a_life_alone() && next.is_a_life_alone();
             for run in writes.chunk_by(|one, next| together && is_joined(one, next)) {
                 let written = match run {
-                    [write] => self.write_alone(write, &mut outcomes),
+                    [write] if !together || !write.is_a_life_alone() => {
+                        self.write_alone(write, &mut outcomes)
+                    }
                     lives => self.write_lives(lives, &mut outcomes),
                 };
                 written.map_err(|error| (Some(outcomes.len()), error))?;
@@ -144,7 +146,7 @@ impl Desk {
         }
         NewTask::insert_next(&tasks, &self.connection)?;
         for task in tasks {
-            self.counts.add(task.scope, task.rank.state, 1);
+            self.counts.begin(task.scope, task.rank);
             outcomes.push(Ok(Effect { ends: true, ..Effect::default() }));
         }
         Ok(())
@@ -243,8 +245,7 @@ impl Desk {
         }
         if let Some(rank) = rank {
             rows::move_task(&self.connection, task, rank)?;
-            self.counts.add(scope, state, -1);
-            self.counts.add(scope, rank.state, 1);
+            self.counts.step(scope, state, rank.state);
         }
         if !batch.is_empty() {
             rows::insert_events(&self.connection, (task, before), batch.len(), batch.bytes(), rows)?;
@@ -312,7 +313,7 @@ impl Desk {
         if !self.next_follows {
             return Err(StoreError::Exists { id: id.clone() }.into());
         }
-        self.counts.add(scope, rank.state, 1);
+        self.counts.begin(scope, rank);
         Ok(new.task)
     }
 

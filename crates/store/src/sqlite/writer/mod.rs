@@ -178,7 +178,7 @@ impl Desk {
     }
 
     fn finish(&mut self) -> rusqlite::Result<()> {
-        self.counts.write(&self.connection)?;
+        self.counts.write(&self.connection, self.next_task - 1)?;
         self.tally.write(&self.connection)?;
         self.date()?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;

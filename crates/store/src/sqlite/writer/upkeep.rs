@@ -186,7 +186,7 @@ impl Desk {
             }
             self.next_follows &= cleared.up_to < self.next_task;
             for Doomed { scope, state, id, .. } in run {
-                self.counts.add(*scope, state_of(*state), -1);
+                self.counts.remove(*scope, state_of(*state));
                 let Some(id) = id else { continue };
                 // If the transaction fails after all, they are loaded again.
                 let name = (*scope, TaskId::from(id.as_str()));
