@@ -1,6 +1,6 @@
-//! The short table in the front README, made of a result file: the figures that have a bar, and the bar.
+//! The short tables in the front README, made of a result file: the figures that have a bar, and the bar.
 //!
-//! Only the lines of the table change; the words around it are for people to write.
+//! Only the lines of the tables change; the words around them are for people to write.
 
 use std::path::Path;
 
@@ -10,14 +10,13 @@ use serde_json::Value;
 use crate::compile;
 use crate::report::number;
 
-const BEGIN: &str = "<!-- bench:begin -->";
-const END: &str = "<!-- bench:end -->";
-const COLUMNS: [&str; 5] = ["limit", "official", "protocol", "chancery", "chancery+sqlite"];
+const SERVERS: [&str; 5] = ["limit", "official", "protocol", "chancery", "chancery+sqlite"];
+const BETWEEN: [&str; 6] = ["proxy", "nginx", "relay", "relay from REST", "relay from v0.3", "relay+sqlite"];
 
 /// One row: what it is called, the figure's group and name, and the bar.
 struct Line(&'static str, &'static str, &'static str, &'static str);
 
-const LINES: [Line; 17] = [
+const LINES: [Line; 20] = [
     Line(
         "SendMessage, 16 connections at 4,000/s: CPU µs",
         SEND,
@@ -58,15 +57,33 @@ const LINES: [Line; 17] = [
         "1.5x; SQLite 4x",
     ),
     Line(
-        "stream of 1,000 chunks at once, 16 connections: CPU µs/event",
+        "the same, 100 chunks",
+        STREAMS,
+        "100 chunks at once, 16 connections: CPU µs/event",
+        "1.5x; SQLite 4x",
+    ),
+    Line(
+        "the same, 1,000 chunks",
         STREAMS,
         "1000 chunks at once, 16 connections: CPU µs/event",
         "1.5x; SQLite 4x",
     ),
     Line(
-        "stream of 100 chunks 1 ms apart, 16 connections: CPU µs/event",
+        "stream of 10 chunks 1 ms apart, 16 connections: CPU µs/event",
+        STREAMS,
+        "10 chunks 1 ms apart, 16 connections: CPU µs/event",
+        "1.5x; SQLite 4x",
+    ),
+    Line(
+        "the same, 100 chunks",
         STREAMS,
         "100 chunks 1 ms apart, 16 connections: CPU µs/event",
+        "1.5x; SQLite 4x",
+    ),
+    Line(
+        "the same, 1,000 chunks",
+        STREAMS,
+        "1000 chunks 1 ms apart, 16 connections: CPU µs/event",
         "1.5x; SQLite 4x",
     ),
     Line("bytes per held stream", "Memory", "bytes per held stream", "25,600"),
@@ -87,11 +104,46 @@ const LINES: [Line; 17] = [
     Line("the client: instructions without memcpy", CLIENT, "SendMessage: instructions without memcpy", ""),
 ];
 
+/// The same of the relay, beside a plain proxy.
+const RELAYED: [Line; 5] = [
+    Line(
+        "SendMessage as fast as they can: CPU µs",
+        RELAY,
+        "SendMessage, 16 connections as fast as they can: CPU µs/request",
+        "1.3x; translated 2x; SQLite 2.5x",
+    ),
+    Line(
+        "the same at 2,000/s",
+        RELAY,
+        "SendMessage, 16 connections at 2000/s: CPU µs/request",
+        "1.3x; translated 2x; SQLite 2.5x",
+    ),
+    Line(
+        "stream of 10 chunks at once: CPU µs/event",
+        RELAY,
+        "stream of 10 chunks at once, 16 connections: CPU µs/event",
+        "1.5x; translated 2x; SQLite 2.5x",
+    ),
+    Line(
+        "the same, 100 chunks",
+        RELAY,
+        "stream of 100 chunks at once, 16 connections: CPU µs/event",
+        "1.5x; translated 2x; SQLite 2.5x",
+    ),
+    Line(
+        "the same, 100 chunks 1 ms apart",
+        RELAY,
+        "stream of 100 chunks 1 ms apart, 16 connections: CPU µs/event",
+        "1.5x; translated 2x; SQLite 2.5x",
+    ),
+];
+
 const SEND: &str = "SendMessage";
 const GET: &str = "GetTask";
 const WORK: &str = "Work per SendMessage";
 const STREAMS: &str = "Streams";
 const CLIENT: &str = crate::measure::client::GROUP;
+const RELAY: &str = crate::measure::relay::GROUP;
 
 /// Puts the figures of a result file into the front README.
 pub(crate) fn update(results: &Path) -> anyhow::Result<()> {
@@ -99,19 +151,35 @@ pub(crate) fn update(results: &Path) -> anyhow::Result<()> {
         &std::fs::read(results).with_context(|| format!("could not read {}", results.display()))?,
     )?;
     let readme = compile::root().join("../README.md");
-    let text = std::fs::read_to_string(&readme)?;
-    std::fs::write(&readme, with_table(&text, &table(&results)?)?)?;
+    let mut text = std::fs::read_to_string(&readme)?;
+    for (mark, lines, columns) in [("bench", &LINES[..], &SERVERS[..]), ("relay", &RELAYED[..], &BETWEEN[..])]
+    {
+        let table = table(&results, lines, columns)?;
+        // A run of some measures leaves the table of the others as it is.
+        if table.lines().count() > HEAD {
+            text = with_table(&text, mark, &table)?;
+        }
+    }
+    std::fs::write(&readme, text)?;
     Ok(())
 }
 
-fn table(results: &Value) -> anyhow::Result<String> {
+/// The lines of a table without rows.
+const HEAD: usize = 2;
+
+fn table(results: &Value, lines: &[Line], columns: &[&str]) -> anyhow::Result<String> {
     let figures = results["figures"].as_array().context("a result file without figures")?;
+    let groups: Vec<&str> = lines.iter().map(|Line(_, group, ..)| *group).collect();
+    let of_these = |row: &&Value| row["group"].as_str().is_some_and(|group| groups.contains(&group));
+    let ran =
+        |column: &&&str| figures.iter().filter(of_these).any(|row| row["servers"].get(**column).is_some());
+    let columns: Vec<&str> = columns.iter().filter(ran).copied().collect();
     let mut text =
-        format!("| | {} | wanted |\n|---|{}\n", COLUMNS.join(" | "), "---:|".repeat(COLUMNS.len() + 1));
-    for Line(title, group, figure, wanted) in LINES {
-        let found = figures.iter().find(|row| row["group"] == group && row["figure"] == figure);
+        format!("| | {} | wanted |\n|---|{}\n", columns.join(" | "), "---:|".repeat(columns.len() + 1));
+    for Line(title, group, figure, wanted) in lines {
+        let found = figures.iter().find(|row| row["group"] == *group && row["figure"] == *figure);
         let Some(row) = found else { continue };
-        let cells: Vec<String> = COLUMNS.iter().map(|column| cell(row, group, column)).collect();
+        let cells: Vec<String> = columns.iter().map(|column| cell(row, group, column)).collect();
         text.push_str(&format!("| {title} | {} | {wanted} |\n", cells.join(" | ")));
     }
     Ok(text)
@@ -124,6 +192,7 @@ fn cell(row: &Value, group: &str, column: &str) -> String {
     let (name, base, of) = match (group, column) {
         (CLIENT, "limit") => ("raw", "raw", ""),
         (CLIENT, _) => (column, "raw", ""),
+        (RELAY, _) => (column, "proxy", ""),
         _ if is_rate => (column, "official", " `official`"),
         _ => (column, "limit", ""),
     };
@@ -136,9 +205,10 @@ fn cell(row: &Value, group: &str, column: &str) -> String {
 }
 
 /// The text with another table between the marks.
-fn with_table(text: &str, table: &str) -> anyhow::Result<String> {
-    let (before, rest) = text.split_once(BEGIN).with_context(|| format!("no {BEGIN} in README.md"))?;
-    let (block, after) = rest.split_once(END).with_context(|| format!("no {END} in README.md"))?;
+fn with_table(text: &str, mark: &str, table: &str) -> anyhow::Result<String> {
+    let [begin, end] = ["begin", "end"].map(|side| format!("<!-- {mark}:{side} -->"));
+    let (before, rest) = text.split_once(&begin).with_context(|| format!("no {begin} in README.md"))?;
+    let (block, after) = rest.split_once(&end).with_context(|| format!("no {end} in README.md"))?;
     let is_row = |line: &&str| line.starts_with('|');
     ensure!(block.lines().any(|line| is_row(&line)), "no table between the marks in README.md");
     let words: String =
@@ -149,7 +219,7 @@ fn with_table(text: &str, table: &str) -> anyhow::Result<String> {
         .skip_while(is_row)
         .map(|line| format!("{line}\n"))
         .collect();
-    Ok(format!("{before}{BEGIN}{words}{table}{more}{END}{after}"))
+    Ok(format!("{before}{begin}{words}{table}{more}{end}{after}"))
 }
 
 #[cfg(test)]
@@ -160,10 +230,12 @@ mod tests {
 
     #[test]
     fn only_the_table_between_the_marks_changes() {
-        let text = format!("| a |\n{BEGIN}\nwords\n\n| old |\n| old |\n\nmore\n{END}\n| b |\n");
-        let changed = with_table(&text, "| new |\n").unwrap();
-        assert_eq!(changed, format!("| a |\n{BEGIN}\nwords\n\n| new |\n\nmore\n{END}\n| b |\n"));
-        assert!(with_table("no marks", "").is_err());
+        let [begin, end] = ["<!-- bench:begin -->", "<!-- bench:end -->"];
+        let text = format!("| a |\n{begin}\nwords\n\n| old |\n| old |\n\nmore\n{end}\n| b |\n");
+        let changed = with_table(&text, "bench", "| new |\n").unwrap();
+        assert_eq!(changed, format!("| a |\n{begin}\nwords\n\n| new |\n\nmore\n{end}\n| b |\n"));
+        assert!(with_table("no marks", "bench", "").is_err());
+        assert!(with_table(&text, "relay", "").is_err());
     }
 
     #[test]
@@ -174,9 +246,11 @@ mod tests {
             {"group": "Client", "figure": "SendMessage, 16 callers: CPU µs/call", "servers": {
                 "raw": {"median": 20.0, "to_raw": 1.0}, "chancery": {"median": 30.0, "to_raw": 1.5}}},
         ]});
-        let table = table(&results).unwrap();
-        assert!(table.contains("CPU µs | 10.0 |  |  |  | 35.0 (3.50x) | 2x; SQLite 3.5x |\n"), "{table}");
-        assert!(table.contains("CPU µs | 20.0 |  |  | 30.0 (1.50x) |  |  |\n"), "{table}");
-        assert_eq!(table.lines().count(), 4);
+        let servers = table(&results, &LINES, &SERVERS).unwrap();
+        assert!(servers.contains("| | limit | chancery | chancery+sqlite | wanted |\n"), "{servers}");
+        assert!(servers.contains("CPU µs | 10.0 |  | 35.0 (3.50x) | 2x; SQLite 3.5x |\n"), "{servers}");
+        assert!(servers.contains("CPU µs | 20.0 | 30.0 (1.50x) |  |  |\n"), "{servers}");
+        assert_eq!(servers.lines().count(), HEAD + 2);
+        assert_eq!(table(&results, &RELAYED, &BETWEEN).unwrap().lines().count(), HEAD);
     }
 }
