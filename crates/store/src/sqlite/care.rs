@@ -9,44 +9,49 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use super::counted::{self, EVERY_SCOPE};
+use super::daybook::{self, Line};
 use super::failure::{closed, unavailable};
 use super::lock::{beside, private};
 use super::options::Options;
 use super::place::{self, state_of};
-use super::writer::Upkeep;
+use super::writer::{Upkeep, left, post_left};
 use super::{SqliteStore, load, schema};
 use crate::error::StoreError;
 use crate::record::StoreCheck;
 
 /// No more problems than this are listed.
 const MOST_PROBLEMS: usize = 100;
+const CHECK: &str = "check the store";
 
 impl SqliteStore {
     /// Writes a copy as of now to a path where there is nothing yet.
     pub(crate) async fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        let to = to.to_owned();
-        self.aside("back up the store", move |connection| copy(connection, &to)).await?
+        let (path, to) = (self.path.clone(), to.to_owned());
+        self.aside("back up the store", move |connection| copy(connection, &path, &to)).await?
     }
 
     /// Reads everything, and says what is wrong with it.
     pub(crate) async fn check(&self) -> Result<StoreCheck, StoreError> {
-        let checked = self.aside("check the store", check).await?;
-        checked.map_err(|error| unavailable("check the store", &error))
+        let path = self.path.clone();
+        self.aside(CHECK, move |connection| check(connection, &path)).await?
     }
 
     /// The same for a database that this process has not opened.
     pub(crate) fn backup_of(text: &str, to: &Path) -> Result<(), StoreError> {
-        copy(&visit("back up the store", text)?, to)
+        let (connection, path) = visit("back up the store", text)?;
+        copy(&connection, &path, to)
     }
 
     /// The same for a database that this process has not opened.
     pub(crate) fn check_of(text: &str) -> Result<StoreCheck, StoreError> {
-        let what = "check the store";
-        check(&visit(what, text)?).map_err(|error| unavailable(what, &error))
+        let (connection, path) = visit(CHECK, text)?;
+        check(&connection, &path)
     }
 
     /// Deletes all that somebody owns, in small steps. Gives how many tasks there were.
     pub(crate) async fn delete_owner(&self, realm: &str, owner: &str) -> Result<usize, StoreError> {
+        // So that they are counted, too.
+        self.upkeep(Upkeep::Post).await?;
         let (of_realm, of_owner) = (realm.to_owned(), owner.to_owned());
         let read = move |connection: &Connection| counted::of_owner(connection, &of_realm, &of_owner);
         let tasks = self.readers.read("count somebody's tasks", read).await?;
@@ -78,7 +83,7 @@ impl SqliteStore {
 }
 
 /// Looks into a database without taking it: whoever has it open goes on.
-fn visit(what: &str, text: &str) -> Result<Connection, StoreError> {
+fn visit(what: &str, text: &str) -> Result<(Connection, PathBuf), StoreError> {
     let path = Options::parse(text)?.path;
     if !path.is_file() {
         return Err(StoreError::Unavailable {
@@ -87,11 +92,13 @@ fn visit(what: &str, text: &str) -> Result<Connection, StoreError> {
             hint: "name the file that the server uses",
         });
     }
-    schema::connect(&path, None).map_err(|error| unavailable(what, &error))
+    let connection = schema::connect(&path, None).map_err(|error| unavailable(what, &error))?;
+    Ok((connection, path))
 }
 
-/// Copies to a file beside the target first, so that what is there under its name is whole.
-fn copy(connection: &Connection, to: &Path) -> Result<(), StoreError> {
+/// Copies to a file beside the target first, so that what is there under its name is whole. What is in the daybook is posted to
+/// the copy.
+fn copy(connection: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
     let what = format!("back up the store to {}", to.display());
     let refuse = |why: String, hint| StoreError::Unavailable { what: what.clone(), why, hint };
     if to.exists() {
@@ -103,18 +110,26 @@ fn copy(connection: &Connection, to: &Path) -> Result<(), StoreError> {
     let Some(name) = partial.to_str() else {
         return Err(refuse("the path is not valid UTF-8".to_owned(), "name another file"));
     };
+    let left = daybook::read(path, &what)?;
     let copied = connection.pragma_update(None, "query_only", false);
     let copied = copied.and_then(|()| connection.execute("VACUUM INTO ?", [name]));
-    copied.map_err(|error| unavailable(&what, &error))?;
+    let posted = copied.and_then(|_| post_left(&mut Connection::open(&partial)?, &left));
+    posted.map_err(|error| unavailable(&what, &error))?;
     let synced = std::fs::File::open(&partial).and_then(|file| file.sync_all());
     synced.and_then(|()| std::fs::rename(&partial, to)).map_err(|error| {
         refuse(format!("it cannot be finished: {error}"), "look at the disk and its space, and try again")
     })
 }
 
-fn check(connection: &Connection) -> rusqlite::Result<StoreCheck> {
+fn check(connection: &Connection, path: &Path) -> Result<StoreCheck, StoreError> {
+    let lines = daybook::read(path, CHECK)?;
+    check_all(connection, &lines).map_err(|error| unavailable(CHECK, &error))
+}
+
+fn check_all(connection: &Connection, lines: &[Line]) -> rusqlite::Result<StoreCheck> {
     connection.execute_batch("BEGIN")?;
     let mut found = StoreCheck { tasks: 0, problems: Vec::new() };
+    check_unposted(connection, lines, &mut found)?;
     let mut pragma = connection.prepare(&format!("PRAGMA integrity_check({MOST_PROBLEMS})"))?;
     let mut rows = pragma.query([])?;
     while let Some(row) = rows.next()? {
@@ -129,6 +144,21 @@ fn check(connection: &Connection) -> rusqlite::Result<StoreCheck> {
     super::calls::check(connection, &mut found, MOST_PROBLEMS)?;
     found.problems.truncate(MOST_PROBLEMS);
     Ok(found)
+}
+
+/// Every task that is still in the daybook must read back as well.
+fn check_unposted(connection: &Connection, lines: &[Line], found: &mut StoreCheck) -> rusqlite::Result<()> {
+    for line in left(connection, lines)? {
+        found.tasks += 1;
+        match line.task().value() {
+            Ok(task) if line.life.rank.is_of(&task) && task.id == line.id => {}
+            Ok(_) => {
+                found.problems.push(format!("task {} is not what its line in the daybook says", line.id));
+            }
+            Err(error) => found.problems.push(format!("task {} cannot be read: {error}", line.id)),
+        }
+    }
+    Ok(())
 }
 
 /// What is counted beside the tasks must be what there is.

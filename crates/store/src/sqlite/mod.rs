@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options`, `lock`, `schema` | opening: the URL, one process at a time, tables and their versions |
 //! | `write` | a batch made ready on the caller's thread |
+//! | `daybook/` | where a task that begins and ends at once is written down before the database has it |
 //! | `writer/` | committing groups of them, on a thread or for it, and forgetting in small steps |
 //! | `entry`, `scopes` | what it shows of the tasks that are being written to |
 //! | `load`, `list`, `counted`, `readers` | reading, on threads of its own |
@@ -17,6 +18,7 @@ mod calls;
 mod care;
 mod checkpoint;
 mod counted;
+mod daybook;
 mod edge;
 mod entry;
 mod failure;
@@ -55,8 +57,8 @@ use options::{Durability, Options};
 use queue::Queue;
 use readers::Readers;
 use threads::Threads;
-use write::{Committed, Kept, Push, Write, ready};
-use writer::{Job, Lead, Shared, SharedDesk, Word, find_admission};
+use write::{Body, Committed, Kept, Life, Push, Write, ready};
+use writer::{Job, Lead, Shared, SharedDesk, Upkeep, Word, find_admission};
 
 /// Tasks in an SQLite database.
 ///
@@ -124,6 +126,15 @@ impl SqliteStore {
         // Left in the batch as well: it decides what is kept of a whole life.
         let push = batch.push.clone();
         let (body, kept) = ready(id, batch, &self.limits.task, &self.clock)?;
+        let body = match body {
+            Body::Life(life) if admission.is_none() && state.is_none() && edge.is_none() => {
+                match self.enter(scope, id, life) {
+                    Ok(()) => return self.appended(scope, id, kept, Committed::default()).await,
+                    Err(life) => Body::Life(life),
+                }
+            }
+            body => body,
+        };
         let push = push.map(|config| Push::new(*config)).transpose()?.map(|(_, push)| push);
         let permit = self.room(body.bytes() >> 10).await?;
         let (reply, answer) = oneshot::channel();
@@ -140,6 +151,16 @@ impl SqliteStore {
         };
         let committed = self.commit(write, answer).await?;
         self.appended(scope, id, kept, committed).await
+    }
+
+    /// Writes a whole life in the daybook if it can be there, and has the writer post what is there when it is much.
+    fn enter(&self, scope: &Scope, id: &TaskId, life: Life) -> Result<(), Life> {
+        if self.shared.daybook.enter(scope, id, life)? {
+            let (reply, _) = oneshot::channel();
+            // If nobody takes it, the daybook has been posted, or is by the next process.
+            let _ = self.writer.push(Job::Upkeep(Upkeep::Post, reply));
+        }
+        Ok(())
     }
 
     /// Has a batch committed, with others if there are any.
@@ -204,6 +225,10 @@ impl SqliteStore {
         after: u64,
         max: usize,
     ) -> Result<Read, StoreError> {
+        if let Some(line) = self.shared.daybook.find(scope, id) {
+            let number = line.life.fold.number;
+            return Ok(if after < number { Read::Compacted } else { Read::Events(Vec::new()) });
+        }
         let at_hand = self.at_hand(scope, id);
         // The database may be a moment ahead of the task that is shown; the events are not.
         let up_to = at_hand.as_ref().map_or(u64::MAX, |entry| entry.number());
@@ -226,6 +251,9 @@ impl SqliteStore {
         if let Some(entry) = self.at_hand(scope, id) {
             return Ok(entry.snapshot());
         }
+        if let Some(line) = self.shared.daybook.find(scope, id) {
+            return Ok(Snapshot { task: line.task(), number: line.life.fold.number, state: None });
+        }
         let (scope, wanted) = (scope.clone(), id.clone());
         let read = self.readers.read("read a task", move |connection| {
             let Some(scope) = load::scope(connection, &scope)? else { return Ok(None) };
@@ -237,7 +265,8 @@ impl SqliteStore {
 
     pub(crate) async fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
         let (scope, query, entries) = (scope.clone(), query.clone(), self.shared.entries.clone());
-        let read = move |connection: &_| list::list(connection, &entries, &scope, &query);
+        let unposted = self.shared.daybook.unposted();
+        let read = move |connection: &_| list::list(connection, &entries, &unposted, &scope, &query);
         self.readers.read("list tasks", read).await
     }
 

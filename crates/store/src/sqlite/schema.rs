@@ -7,13 +7,15 @@ use chancery_protocol::Timestamp;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::daybook;
 use super::failure::{unable, unavailable};
 use super::options::Durability;
+use super::writer::{highest_task, post_left};
 use crate::error::StoreError;
 
 /// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
 /// released: a change is a new one.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_push.sql"),
     include_str!("migrations/0003_push_version.sql"),
@@ -24,6 +26,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/0008_own_contexts.sql"),
     include_str!("migrations/0009_ended_at_once.sql"),
     include_str!("migrations/0010_counted.sql"),
+    include_str!("migrations/0011_daybook.sql"),
 ];
 
 /// Tells our files from those of others: "Chan".
@@ -76,11 +79,15 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<u64, S
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     migrate(connection, version).map_err(failed)?;
+    let left = daybook::read(path, &what)?;
+    let (epoch, posted) = post_left(connection, &left).map_err(failed)?;
+    if posted > 0 {
+        tracing::info!(tasks = posted, "posted what the last process had left in the daybook of the store");
+    }
     // Numbers go on from the newest task that is kept.
     let counted = "UPDATE facts SET value = min(value, (SELECT coalesce(max(task), 0) FROM tasks)) WHERE name = 'counted'";
     connection.execute(counted, []).map_err(failed)?;
-    let next = "UPDATE facts SET value = value + 1 WHERE name = 'epoch' RETURNING value";
-    connection.query_row(next, [], |row| row.get(0)).map_err(failed)
+    Ok(epoch)
 }
 
 fn migrate(connection: &mut Connection, version: usize) -> rusqlite::Result<()> {
@@ -101,8 +108,7 @@ fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> r
 /// The number after that of the newest task. Kept by the writer from then on, so that no number is used twice
 /// while something may still hold it.
 pub(super) fn next_task(connection: &Connection) -> Result<i64, StoreError> {
-    let highest = "SELECT coalesce(max(task), 0) + 1 FROM tasks";
-    connection.query_row(highest, [], |row| row.get(0)).map_err(unable("open the store"))
+    highest_task(connection).map(|highest| highest + 1).map_err(unable("open the store"))
 }
 
 /// The newest time that the clock of the store is known to have given.

@@ -1,6 +1,7 @@
 //! Starting the threads of a store, and seeing them end.
 
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -9,9 +10,10 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::checkpoint;
+use super::daybook;
 use super::failure::unavailable;
 use super::lock::private;
-use super::options::Options;
+use super::options::{Durability, Options};
 use super::queue::Queue;
 use super::readers::Readers;
 use super::schema;
@@ -56,6 +58,11 @@ pub(super) fn start(
     let epoch = schema::prepare(&mut connection, &options.path)?;
     let next_task = schema::next_task(&connection)?;
     clock.seed(schema::newest_time(&connection)?);
+    match options.durability {
+        Durability::Process => shared.daybook.open(&options.path, epoch),
+        // A line there would be no safer than the power.
+        Durability::Power => daybook::remove(&options.path),
+    }
     let desk = Desk::new(connection, limits, clock.clone(), shared.clone(), next_task).map_err(failed)?;
     let connect = || schema::connect(&options.path, None).map_err(failed);
     let connections: Vec<Connection> = (0..READERS).map(|_| connect()).collect::<Result<_, _>>()?;
@@ -77,6 +84,7 @@ pub(super) fn start(
 impl SqliteStore {
     /// Takes no more work. What is queued is still done.
     pub(super) fn shut(&self) {
+        self.shared.daybook.close();
         self.room.close();
         self.writer.close();
         self.readers.close();
@@ -85,13 +93,13 @@ impl SqliteStore {
     /// Takes no more work, waits for what is queued, and lets go of the file. Blocks for a moment.
     pub(crate) fn close(&self) {
         self.shut();
-        self.threads.join(&self.shared);
+        self.threads.join(&self.shared, &self.path);
     }
 }
 
 impl Threads {
     /// Waits for all of them. The checkpoints end last, when nothing is written any more.
-    pub(super) fn join(&self, shared: &Shared) {
+    pub(super) fn join(&self, shared: &Shared, path: &Path) {
         let mut running = self.running.lock();
         let checkpoints = running.pop();
         for thread in running.drain(..) {
@@ -101,6 +109,11 @@ impl Threads {
         if let Some(thread) = checkpoints {
             let _ = thread.join();
         }
-        self.lock.lock().take();
+        let Some(lock) = self.lock.lock().take() else { return };
+        if shared.daybook.is_empty() {
+            daybook::remove(path);
+        }
+        // Not before: whoever opens the store next has a daybook of the same name.
+        drop(lock);
     }
 }

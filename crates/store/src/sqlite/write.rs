@@ -38,14 +38,22 @@ pub(super) struct Write {
 
 #[derive(Debug)]
 pub(super) enum Body {
-    /// A task that begins and ends in here, checked and folded: it only has to be new.
-    Life { context: Option<ContextId>, rank: Rank, fold: Fold },
+    /// A task that begins and ends in here: it only has to be new.
+    Life(Life),
     /// The same, but its events are kept, and tell it.
     Told { context: Option<ContextId>, rank: Rank, count: usize, weight: usize, rows: Rows },
     /// Events of a task, which the first of them may create.
     Events { batch: Box<Batch>, rows: Rows, rank: Option<Rank> },
     /// No task at all, only an edge.
     Nothing,
+}
+
+/// The whole life of a task, checked and folded.
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) context: Option<ContextId>,
+    pub(super) rank: Rank,
+    pub(super) fold: Fold,
 }
 
 /// A task as the database keeps it when it has no events.
@@ -67,7 +75,7 @@ pub(super) struct Rows {
 }
 
 /// What the writer says of a batch that it has committed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Committed {
     /// The number of the last event before it.
     pub(super) before: u64,
@@ -89,7 +97,7 @@ impl Write {
     /// Whether it is a whole life, and nothing rides along.
     pub(super) fn is_a_life_alone(&self) -> bool {
         let is_alone = self.admission.is_none() && self.state.is_none() && self.edge.is_none();
-        is_alone && matches!(self.body, Body::Life { .. })
+        is_alone && matches!(self.body, Body::Life(_))
     }
 
     /// Tells whoever waits for it that they lead. Gives the lead back if nobody does.
@@ -161,7 +169,7 @@ pub(super) fn ready(
 fn ended(id: &TaskId, context: Option<ContextId>, rank: Rank, fold: Fold) -> (Body, Kept) {
     let task = KeptTask::from_json(id.clone(), rank.state, fold.json.clone());
     let kept = Kept { events: Vec::new(), length: fold.number, task: Some(task) };
-    (Body::Life { context, rank, fold }, kept)
+    (Body::Life(Life { context, rank, fold }), kept)
 }
 
 /// The messages that the events do not show, each with the place of its event.
@@ -214,7 +222,7 @@ impl Body {
     /// About how many bytes it takes in the queue.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Life { fold, .. } => fold.json.len(),
+            Self::Life(life) => life.fold.json.len(),
             Self::Told { weight, .. } => *weight,
             Self::Events { batch, .. } => batch.bytes(),
             Self::Nothing => 0,

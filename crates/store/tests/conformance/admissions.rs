@@ -98,7 +98,7 @@ pub(crate) async fn what_fails_uses_no_key(open: impl Fn(StoreLimits) -> Store) 
 pub(crate) async fn keys_are_forgotten_in_time(open: impl Fn(StoreLimits) -> Store) {
     let store = open(limits(|limits| limits.retention.admissions = Duration::from_secs(3_600)));
     create("t", TaskState::Working, 0).key("k", 1).done(&store).await;
-    let now = Timestamp::now().as_millis();
+    let now = store.now().as_millis();
     store.sweep(Timestamp::from_millis(now + 1_800_000)).await;
     assert_eq!(admitted(&store, "k", 1).await.as_deref(), Some("t"));
     store.sweep(Timestamp::from_millis(now + 3_600_000)).await;

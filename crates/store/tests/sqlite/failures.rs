@@ -11,11 +11,11 @@ use crate::folder::*;
 use crate::support::*;
 
 /// A small file system in memory, unless this machine does not let us have one.
-struct Disk(PathBuf);
+pub(crate) struct Disk(PathBuf);
 
 impl Disk {
     #[allow(clippy::print_stderr, reason = "whoever runs it is told what was not tested")]
-    fn mount(at: &Path, size: &str) -> Option<Self> {
+    pub(crate) fn mount(at: &Path, size: &str) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).output();
@@ -28,7 +28,7 @@ impl Disk {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -73,8 +73,8 @@ async fn reads_go_on(store: &Store, number: u64) {
 #[tokio::test]
 async fn a_full_disk_refuses_work_until_there_is_room() {
     let folder = Folder::new("full");
-    let Some(disk) = Disk::mount(&folder.path("disk"), "8m") else { return };
-    std::fs::write(disk.path("ballast"), vec![0; 3 << 20]).unwrap();
+    let Some(disk) = Disk::mount(&folder.path("disk"), "16m") else { return };
+    std::fs::write(disk.path("ballast"), vec![0; 11 << 20]).unwrap();
     let store = open(&disk.path("a.db"));
     create("t", TaskState::Working, 0).done(&store).await;
     let (number, error) = fill(&store).await;

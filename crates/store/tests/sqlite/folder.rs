@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use chancery_protocol::TaskState;
 use chancery_store::{Store, StoreError, StoreLimits};
+
+use crate::support::{Draft, at, create};
 
 /// Gone when the test is.
 pub(crate) struct Folder(PathBuf);
@@ -21,9 +24,12 @@ impl Folder {
 
     /// Copies a database as a process that is killed now would leave it.
     pub(crate) fn copy_as_killed(&self, from: &str, to: &str) {
-        for suffix in ["-wal", ""] {
+        for suffix in [".daybook", "-wal", ""] {
             let from = self.path(&format!("{from}{suffix}"));
-            std::fs::copy(from, self.path(&format!("{to}{suffix}"))).unwrap();
+            // Not every store has a daybook.
+            if suffix != ".daybook" || from.exists() {
+                std::fs::copy(from, self.path(&format!("{to}{suffix}"))).unwrap();
+            }
         }
     }
 }
@@ -55,6 +61,17 @@ pub(crate) fn open_with(path: &Path, limits: StoreLimits) -> Store {
         }
     }
     panic!("{url} is never free");
+}
+
+/// A task that begins and ends now.
+pub(crate) fn life_now(store: &Store, id: &str) -> Draft {
+    let now = millis_now(store);
+    create(id, TaskState::Working, now).status(TaskState::Completed, now)
+}
+
+/// The time, as the drafts have it.
+pub(crate) fn millis_now(store: &Store) -> i64 {
+    store.now().as_millis() - at(0).as_millis()
 }
 
 /// The text of the refusal to do something now.

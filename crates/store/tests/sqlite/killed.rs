@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use chancery_protocol::{Edge, HopId, TaskId, TaskState};
-use chancery_store::Store;
+use chancery_store::{Scope, Store};
 
 use crate::calls::*;
 use crate::folder::*;
@@ -25,6 +25,7 @@ async fn what_was_acknowledged_outlives_a_kill() {
     let folder = Folder::new("killed");
     let path = folder.path("a.db");
     let mut acknowledged: HashMap<String, u64> = HashMap::new();
+    let mut entered = 0;
     for round in 0..ROUNDS {
         let executable = std::env::current_exe().unwrap();
         let mut child = Command::new(executable)
@@ -46,6 +47,12 @@ async fn what_was_acknowledged_outlives_a_kill() {
         let store = open(&path);
         is_sound(&store).await;
         for (id, number) in &acknowledged {
+            if *number == ENTERED {
+                let found = store.snapshot(&plain(), &TaskId::from(id.as_str())).await.unwrap();
+                assert_eq!(value(&found.task).status.state, TaskState::Completed);
+                entered += 1;
+                continue;
+            }
             let found = snapshot(&store, id).await;
             assert!(found.number >= *number, "{id}: {} of {number}", found.number);
             if found.task.state() != TaskState::Completed {
@@ -55,6 +62,7 @@ async fn what_was_acknowledged_outlives_a_kill() {
         calls_are_in_step(&store).await;
     }
     assert!(acknowledged.len() > 100, "{} tasks are too few to tell", acknowledged.len());
+    assert!(entered > 100, "{entered} tasks that were in the daybook are too few to tell");
 }
 
 /// Each task has its call, settled if it has ended; what was charged is in the sums.
@@ -70,6 +78,14 @@ async fn calls_are_in_step(store: &Store) {
     let settled = found.iter().filter(|edge| edge.settled.is_some()).count() as u64;
     assert_eq!(total(&sums(store, &realm(), 0).await), (settled, settled));
 }
+
+/// Whose tasks come without a call, and so are in the daybook first.
+fn plain() -> Scope {
+    scope_of("realm", "plain", "agent")
+}
+
+/// The number that is told for those.
+const ENTERED: u64 = 0;
 
 /// The call that a task is of.
 fn call_of(task: &TaskId) -> Edge {
@@ -93,6 +109,11 @@ async fn write_until_killed(path: &std::path::Path) -> ! {
                         create(whole.as_str(), TaskState::Submitted, 0).status(TaskState::Completed, 0);
                     let life = life.edge(call_of(&whole).settled(0, 1));
                     tell(whole.as_str(), life.done(&store).await.number);
+                    for _ in 0..5 {
+                        let plain_one = TaskId::generate();
+                        life_now(&store, plain_one.as_str()).commit(&store, &plain()).await.unwrap();
+                        tell(plain_one.as_str(), ENTERED);
+                    }
                     let long = TaskId::generate();
                     let begun = create(long.as_str(), TaskState::Working, 0).edge(call_of(&long));
                     let begun = begun.done(&store).await;

@@ -15,6 +15,7 @@ mod calls;
 mod care;
 mod counts;
 mod damage;
+mod daybook;
 mod edges;
 mod failures;
 mod folder;

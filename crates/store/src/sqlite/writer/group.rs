@@ -17,7 +17,7 @@ use crate::sqlite::entry::{Entry, Name};
 use crate::sqlite::failure::{is_of_one_batch, unavailable};
 use crate::sqlite::load;
 use crate::sqlite::place::{MOST_EVENTS, Rank, kept_context};
-use crate::sqlite::write::{Body, Committed, Fold, Push, Rows, Write};
+use crate::sqlite::write::{Body, Committed, Fold, Life, Push, Rows, Write};
 
 /// What a batch has done, to be shown once it is committed.
 #[derive(Debug, Default)]
@@ -57,8 +57,8 @@ impl From<StoreError> for Refusal {
 const WHAT: &str = "write to the store";
 
 impl Desk {
-    /// Commits a group and answers each of its batches. Says how many tasks it ended.
-    pub(super) fn commit(&mut self, mut writes: Vec<Write>) -> usize {
+    /// Commits a group and answers each of its batches.
+    pub(super) fn commit(&mut self, mut writes: Vec<Write>) {
         // Until all is shown: whoever passes the gate after a look at the database finds it at hand, too.
         let gate = self.gate.clone();
         let _writing = gate.lock();
@@ -67,11 +67,10 @@ impl Desk {
             match self.try_commit(&writes, together) {
                 Ok(outcomes) => {
                     self.recovered();
-                    return writes
-                        .into_iter()
-                        .zip(outcomes)
-                        .map(|(write, outcome)| self.show(write, outcome))
-                        .sum();
+                    for (write, outcome) in writes.into_iter().zip(outcomes) {
+                        self.show(write, outcome);
+                    }
+                    return;
                 }
                 // One of some cannot be written: which, is seen when each is written alone.
                 Err((Some(_), error)) if is_of_one_batch(&error) && together => together = false,
@@ -85,7 +84,7 @@ impl Desk {
                     for write in writes {
                         Write::answer(write.reply, Err(unavailable(WHAT, &error)));
                     }
-                    return 0;
+                    return;
                 }
             }
         }
@@ -110,6 +109,7 @@ impl Desk {
                 };
                 written.map_err(|error| (Some(outcomes.len()), error))?;
             }
+            self.learn_newest(writes).map_err(|error| (None, error))?;
             self.finish().map_err(|error| (None, error))?;
             Ok(outcomes)
         });
@@ -131,7 +131,8 @@ impl Desk {
     /// Writes tasks that begin and end in their batch, and come with nothing else: each only has to be new. If one is not, that
     /// is an error of SQLite.
     fn write_lives(&mut self, mut writes: &[Write], outcomes: &mut Vec<Outcome>) -> rusqlite::Result<()> {
-        while !self.next_follows
+        let are_new = writes.iter().all(|write| self.daybook.claim(&write.scope, &write.id));
+        while !(self.next_follows && are_new)
             && let Some((first, rest)) = writes.split_first()
         {
             self.write_alone(first, outcomes)?;
@@ -139,9 +140,8 @@ impl Desk {
         }
         let mut tasks = Vec::with_capacity(writes.len());
         for write in writes {
-            if let Body::Life { context, rank, fold } = &write.body {
-                let scope = self.scope_or_new(&write.scope)?;
-                tasks.push(self.new_task(&write.id, scope, context.as_ref(), *rank, Some(fold)));
+            if let Body::Life(life) = &write.body {
+                tasks.push(self.whole_task(&write.scope, &write.id, life)?);
             }
         }
         NewTask::insert_next(&tasks, &self.connection)?;
@@ -162,7 +162,7 @@ impl Desk {
 
     fn write_body(&mut self, write: &Write) -> Result<Effect, Refusal> {
         let creates = match &write.body {
-            Body::Life { .. } | Body::Told { .. } => true,
+            Body::Life(_) | Body::Told { .. } => true,
             Body::Events { batch, .. } => batch.creates(),
             Body::Nothing => return Ok(Effect::default()),
         };
@@ -175,8 +175,11 @@ impl Desk {
         if let Some(admission) = &write.admission {
             check_admission(&self.connection, scope, admission)?;
         }
+        if creates && !self.daybook.claim(&write.scope, &write.id) {
+            return Err(StoreError::Exists { id: write.id.clone() }.into());
+        }
         let (task, effect) = match &write.body {
-            Body::Life { context, rank, fold } => {
+            Body::Life(Life { context, rank, fold }) => {
                 let task = self.begin_task(&write.id, scope, context.as_ref(), *rank, Some(fold))?;
                 (task, Effect { ends: true, ..Effect::default() })
             }
@@ -317,6 +320,17 @@ impl Desk {
         Ok(new.task)
     }
 
+    pub(super) fn whole_task<'a>(
+        &mut self,
+        scope: &Scope,
+        id: &'a TaskId,
+        life: &'a Life,
+    ) -> rusqlite::Result<NewTask<'a>> {
+        let Life { context, rank, fold } = life;
+        let scope = self.scope_or_new(scope)?;
+        Ok(self.new_task(id, scope, context.as_ref(), *rank, Some(fold)))
+    }
+
     fn new_task<'a>(
         &mut self,
         id: &'a TaskId,
@@ -369,12 +383,12 @@ impl Desk {
     }
 
     /// Shows what has been committed, and answers.
-    fn show(&mut self, write: Write, outcome: Outcome) -> usize {
+    fn show(&mut self, write: Write, outcome: Outcome) {
         let effect = match outcome {
             Ok(effect) => effect,
             Err(error) => {
                 Write::answer(write.reply, Err(error));
-                return 0;
+                return;
             }
         };
         let entry = match (effect.name, write.body) {
@@ -398,7 +412,7 @@ impl Desk {
             _ => None,
         };
         Write::answer(write.reply, Ok(Committed { before: effect.before, entry, push: effect.push }));
-        usize::from(effect.ends)
+        self.ended += usize::from(effect.ends);
     }
 }
 

@@ -8,6 +8,7 @@ mod edges;
 mod facts;
 mod group;
 mod lead;
+mod posting;
 mod push;
 mod rows;
 mod upkeep;
@@ -20,6 +21,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::checkpoint::Pace;
+use super::daybook::Daybook;
 use super::entry::Entries;
 use super::queue::Queue;
 use super::scopes::Scopes;
@@ -31,11 +33,13 @@ use crate::record::Scope;
 use counts::Counts;
 use edges::Tally;
 use facts::Ledger;
+use posting::Posting;
 
 pub(super) use edges::{EdgeStep, STEP as EDGE_STEP, kept, read_sum};
 pub(super) use lead::{Lead, Word};
+pub(super) use posting::{left, post_left};
 pub(super) use push::{PushChange, PushWhat};
-pub(super) use rows::find_admission;
+pub(super) use rows::{epoch_and_posted, find_admission, highest_task};
 pub(super) use upkeep::{Compaction, Upkeep};
 
 /// What the writer is asked to do.
@@ -70,6 +74,11 @@ pub(super) struct Desk {
     /// Held while a transaction is open, so that a checkpoint can have the file to itself for a moment.
     gate: Arc<Mutex<()>>,
     pace: Arc<Pace>,
+    daybook: Arc<Daybook>,
+    /// What this transaction posts of the daybook.
+    posting: Option<Posting>,
+    /// How many tasks have ended since it was last seen to that there are not too many.
+    ended: usize,
     ledger: Ledger,
     counts: Counts,
     tally: Tally,
@@ -91,6 +100,7 @@ pub(super) struct Shared {
     pub(super) scopes: Arc<Scopes>,
     pub(super) gate: Arc<Mutex<()>>,
     pub(super) pace: Arc<Pace>,
+    pub(super) daybook: Arc<Daybook>,
 }
 
 /// However the writer ends, nobody waits for it in vain.
@@ -112,7 +122,7 @@ impl Desk {
     ) -> rusqlite::Result<Self> {
         let counts = Counts::load(&connection)?;
         let tally = Tally::load(&connection)?;
-        let Shared { entries, scopes, gate, pace } = shared;
+        let Shared { entries, scopes, gate, pace, daybook } = shared;
         Ok(Self {
             connection,
             limits,
@@ -122,6 +132,9 @@ impl Desk {
             scopes,
             gate,
             pace,
+            daybook,
+            posting: None,
+            ended: 0,
             ledger: Ledger::default(),
             counts,
             tally,
@@ -144,8 +157,9 @@ impl Desk {
         }
         let Some(mut desk) = desk.lock().take() else { return };
         desk.dated = None;
+        desk.daybook.close();
         if let Err(error) = desk.begin().and_then(|()| desk.finish()) {
-            tracing::warn!(cause = %error, "cannot write down the time at the end");
+            tracing::warn!(cause = %error, "cannot write down the time at the end, nor post the daybook: the next process does");
         }
     }
 
@@ -160,8 +174,14 @@ impl Desk {
             }
         }
         if !writes.is_empty() {
-            let ended = self.commit(writes);
-            self.hold_the_cap(ended);
+            self.commit(writes);
+        }
+        // One that is refused is rolled back, and would take it back with it, time and again.
+        if !pushes.is_empty()
+            && !self.daybook.is_empty()
+            && let Err(error) = self.keep_up(&Upkeep::Post)
+        {
+            tracing::debug!(cause = %error, "cannot post the daybook yet");
         }
         for (change, reply) in pushes {
             let _ = reply.send(self.change_push(&change));
@@ -169,12 +189,13 @@ impl Desk {
         for (step, reply) in upkeep {
             let _ = reply.send(self.keep_up(&step));
         }
+        self.hold_the_cap();
         self.ledger.evict(&self.entries);
     }
 
     fn begin(&mut self) -> rusqlite::Result<()> {
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        Ok(())
+        self.post()
     }
 
     fn finish(&mut self) -> rusqlite::Result<()> {
@@ -185,6 +206,7 @@ impl Desk {
         self.counts.settle();
         self.tally.settle();
         self.ledger.settle();
+        self.settle_posting();
         for (scope, number) in self.fresh_scopes.drain(..) {
             self.scopes.insert(scope, number);
         }
@@ -212,6 +234,7 @@ impl Desk {
         self.dated = None;
         self.counts.roll_back();
         self.tally.roll_back();
+        self.posting = None;
         self.ledger.roll_back();
         self.fresh_scopes.clear();
         self.next_follows = false;

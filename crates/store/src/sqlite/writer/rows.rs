@@ -81,6 +81,35 @@ impl NewTask<'_> {
     }
 }
 
+/// The lines of the daybook up to this one are in the database.
+pub(super) fn put_posted(connection: &Connection, line: u64) -> rusqlite::Result<()> {
+    connection.prepare_cached("UPDATE facts SET value = ? WHERE name = 'posted'")?.execute([line])?;
+    Ok(())
+}
+
+/// Begins an epoch, and with it a daybook.
+pub(super) fn next_epoch(connection: &Connection) -> rusqlite::Result<u64> {
+    connection.execute("UPDATE facts SET value = 0 WHERE name = 'posted'", [])?;
+    let next = "UPDATE facts SET value = value + 1 WHERE name = 'epoch' RETURNING value";
+    connection.query_row(next, [], |row| row.get(0))
+}
+
+pub(in crate::sqlite) fn epoch_and_posted(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
+    let sql = "SELECT epoch.value, posted.value FROM facts AS epoch, facts AS posted \
+               WHERE epoch.name = 'epoch' AND posted.name = 'posted'";
+    connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// The number of the newest task, 0 if there is none.
+pub(in crate::sqlite) fn highest_task(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT coalesce(max(task), 0) FROM tasks", [], |row| row.get(0))
+}
+
+/// The id that comes last among those of a scope.
+pub(super) fn newest_id(connection: &Connection, scope: i64) -> rusqlite::Result<Option<String>> {
+    connection.query_row("SELECT max(id) FROM tasks WHERE scope = ?", [scope], |row| row.get(0))
+}
+
 /// The values of a statement, one after the other.
 struct Values<'a, 'c> {
     insert: &'a mut Statement<'c>,

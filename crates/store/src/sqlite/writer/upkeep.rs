@@ -27,6 +27,8 @@ pub(in crate::sqlite) enum Upkeep {
     DeleteOwner { realm: String, owner: String },
     /// Keeps the record of calls in bounds.
     Edges(EdgeStep),
+    /// Posts what is in the daybook, which every transaction does first.
+    Post,
 }
 
 /// A task that has ended, folded.
@@ -71,7 +73,8 @@ impl Desk {
     }
 
     /// Tasks that end make room for themselves if there are too many.
-    pub(super) fn hold_the_cap(&mut self, ended: usize) {
+    pub(super) fn hold_the_cap(&mut self) {
+        let ended = std::mem::take(&mut self.ended);
         let max_tasks = self.limits.retention.max_tasks;
         // A few at a time, so that not every group pays for a transaction more.
         let slack = (max_tasks / 16).clamp(1, STEP);
@@ -95,6 +98,7 @@ impl Desk {
             Upkeep::ForgetAdmissions { used_by, max } => forget_admissions(&self.connection, *used_by, *max),
             Upkeep::DeleteOwner { realm, owner } => self.delete_owner(realm, owner),
             Upkeep::Edges(step) => self.keep_up_edges(step),
+            Upkeep::Post => Ok(0),
         }
     }
 
@@ -169,6 +173,7 @@ impl Desk {
         let sql = "DELETE FROM scopes WHERE realm = ? AND owner = ?";
         self.connection.prepare_cached(sql)?.execute([realm, owner])?;
         self.scopes.forget(realm, owner);
+        self.daybook.forget(realm, owner);
         Ok(0)
     }
 
