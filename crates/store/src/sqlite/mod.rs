@@ -50,6 +50,7 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
+use daybook::Entered;
 use edge::EdgeRow;
 use entry::Entry;
 use failure::closed;
@@ -58,7 +59,7 @@ use queue::Queue;
 use readers::Readers;
 use threads::Threads;
 use write::{Body, Committed, Kept, Life, Push, Write, ready};
-use writer::{Job, Lead, Shared, SharedDesk, Upkeep, Word, find_admission};
+use writer::{Job, Lead, Shared, SharedDesk, Word, ask_to_post, find_admission};
 
 /// Tasks in an SQLite database.
 ///
@@ -153,12 +154,12 @@ impl SqliteStore {
         self.appended(scope, id, kept, committed).await
     }
 
-    /// Writes a whole life in the daybook if it can be there, and has the writer post what is there when it is much.
+    /// Writes a whole life in the daybook if it can be there, and has what is there posted when it is much, and before long.
     fn enter(&self, scope: &Scope, id: &TaskId, life: Life) -> Result<(), Life> {
-        if self.shared.daybook.enter(scope, id, life)? {
-            let (reply, _) = oneshot::channel();
-            // If nobody takes it, the daybook has been posted, or is by the next process.
-            let _ = self.writer.push(Job::Upkeep(Upkeep::Post, reply));
+        match self.shared.daybook.enter(scope, id, life)? {
+            Entered::First => self.shared.pace.wrote(),
+            Entered::Other => {}
+            Entered::Full => ask_to_post(&self.writer),
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use super::options::{Durability, Options};
 use super::queue::Queue;
 use super::readers::Readers;
 use super::schema;
-use super::writer::{Desk, Job, Shared, SharedDesk};
+use super::writer::{Desk, Job, Shared, SharedDesk, ask_to_post};
 use super::{Clock, SqliteStore, StoreError, StoreLimits};
 
 /// The threads that are still to be joined, in the order they have to end, and the lock that goes last.
@@ -75,7 +75,13 @@ pub(super) fn start(
     let writer = Builder::new().name("store-writer".to_owned()).spawn(move || Desk::run(&at, &work));
     running.push(writer.map_err(no_thread)?);
     let (pace, gate) = (shared.pace.clone(), shared.gate.clone());
-    let run = move || checkpoint::run(&for_checkpoints, &pace, &gate);
+    let (daybook, work) = (shared.daybook.clone(), queue.clone());
+    let post = move || {
+        if !daybook.is_empty() {
+            ask_to_post(&work);
+        }
+    };
+    let run = move || checkpoint::run(&for_checkpoints, &pace, &gate, post);
     running.push(Builder::new().name("store-checkpoint".to_owned()).spawn(run).map_err(no_thread)?);
     let threads = Threads { running: Mutex::new(running), lock: Mutex::new(Some(lock)) };
     Ok(Opened { epoch, desk, readers, threads })

@@ -13,13 +13,31 @@ use crate::failures::Disk;
 use crate::folder::*;
 use crate::support::*;
 
+/// As long as it is there, nobody else writes to the database, and nothing is posted.
+struct Held(Connection);
+
+impl Held {
+    fn begin(path: &Path) -> Self {
+        let connection = Connection::open(path).unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+        Self(connection)
+    }
+
+    fn let_go(self) {
+        self.0.execute_batch("ROLLBACK").unwrap();
+    }
+}
+
 /// A store with some tasks, all but the first of them in the daybook.
-async fn with_some(path: &Path, tasks: usize) -> Store {
+async fn with_some(path: &Path, tasks: usize) -> (Store, Held) {
     let store = open(path);
-    for n in 0..tasks {
+    life_now(&store, "t000").done(&store).await;
+    let held = Held::begin(path);
+    for n in 1..tasks {
         life_now(&store, &format!("t{n:03}")).done(&store).await;
     }
-    store
+    (store, held)
 }
 
 fn in_database(path: &Path) -> usize {
@@ -47,10 +65,11 @@ async fn has_all(store: &Store, tasks: usize) {
 async fn what_is_in_the_daybook_is_there_like_all_else() {
     let folder = Folder::new("daybook");
     let path = folder.path("a.db");
-    let store = with_some(&path, 40).await;
+    let (store, held) = with_some(&path, 40).await;
     assert_eq!(in_database(&path), 1, "the first tells what ids are new");
     has_all(&store, 40).await;
     assert_eq!(Store::check_of(&format!("sqlite:{}", path.display())).unwrap().tasks, 40);
+    held.let_go();
     for id in ["t000", "t039"] {
         let error = life_now(&store, id).refused(&store).await;
         assert!(matches!(error, StoreError::Exists { .. }), "{error}");
@@ -76,11 +95,30 @@ async fn has_all_of_both(store: &Store) {
     is_sound(store).await;
 }
 
+/// Whoever looks into the file finds them there before long.
+#[tokio::test]
+async fn what_is_in_the_daybook_is_posted_by_itself() {
+    let folder = Folder::new("daybook-posted");
+    let path = folder.path("a.db");
+    let (store, held) = with_some(&path, 5).await;
+    held.let_go();
+    for tasks in [5, 6] {
+        while in_database(&path) < tasks {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        life_now(&store, &format!("t00{tasks}")).done(&store).await;
+    }
+    has_all(&store, 7).await;
+}
+
 #[tokio::test]
 async fn pages_join_across_the_daybook_and_the_database() {
     let folder = Folder::new("daybook-pages");
-    let store = with_some(&folder.path("a.db"), 10).await;
-    draft("u").context("other").created(TaskState::Working, 0).done(&store).await;
+    let path = folder.path("a.db");
+    let (store, held) = with_some(&path, 10).await;
+    held.let_go();
+    draft("s").context("other").created(TaskState::Working, 0).done(&store).await;
+    let _held = Held::begin(&path);
     for n in 10..20 {
         life_now(&store, &format!("t{n:03}")).done(&store).await;
     }
@@ -96,7 +134,7 @@ async fn pages_join_across_the_daybook_and_the_database() {
     }
     // The one that works is of a time far ahead.
     let newest_first = (0..20).rev().map(|n| format!("t{n:03}"));
-    assert_eq!(seen, std::iter::once("u".to_owned()).chain(newest_first).collect::<Vec<_>>());
+    assert_eq!(seen, std::iter::once("s".to_owned()).chain(newest_first).collect::<Vec<_>>());
     let of = async |query| store.list(&scope(), &query).await.unwrap().total;
     assert_eq!(of(chancery_store::ListQuery { state: Some(TaskState::Completed), ..query(1) }).await, 20);
     assert_eq!(of(chancery_store::ListQuery { context_id: Some("other".into()), ..query(1) }).await, 1);
@@ -106,7 +144,7 @@ async fn pages_join_across_the_daybook_and_the_database() {
 #[tokio::test]
 async fn what_a_killed_process_left_is_posted_once() {
     let folder = Folder::new("daybook-killed");
-    let store = with_some(&folder.path("a.db"), 100).await;
+    let (store, _held) = with_some(&folder.path("a.db"), 100).await;
     for options in ["", "?durability=power"] {
         folder.copy_as_killed("a.db", "b.db");
         let book = std::fs::read(folder.path("b.db.daybook")).unwrap();
@@ -126,7 +164,7 @@ async fn what_a_killed_process_left_is_posted_once() {
 #[tokio::test]
 async fn a_torn_daybook_loses_only_its_end() {
     let folder = Folder::new("daybook-torn");
-    let store = with_some(&folder.path("a.db"), 50).await;
+    let (store, _held) = with_some(&folder.path("a.db"), 50).await;
     let book = std::fs::read(folder.path("a.db.daybook")).unwrap();
     let mut kept = Vec::new();
     for tenth in 0..=10 {
@@ -155,9 +193,11 @@ async fn a_torn_daybook_loses_only_its_end() {
 async fn a_backup_has_what_is_in_the_daybook() {
     let folder = Folder::new("daybook-backup");
     let path = folder.path("a.db");
-    let store = Arc::new(with_some(&path, 60).await);
+    let (store, held) = with_some(&path, 60).await;
+    let store = Arc::new(store);
     store.backup(&folder.path("quiet.db")).await.unwrap();
     assert_eq!((in_database(&path), in_database(&folder.path("quiet.db"))), (1, 60));
+    held.let_go();
     let writer = tokio::spawn({
         let store = store.clone();
         async move {
@@ -188,7 +228,8 @@ async fn a_full_disk_keeps_what_is_in_the_daybook() {
     let folder = Folder::new("daybook-full");
     let Some(disk) = Disk::mount(&folder.path("disk"), "16m") else { return };
     let path = disk.path("a.db");
-    let store = with_some(&path, 3).await;
+    let (store, held) = with_some(&path, 3).await;
+    held.let_go();
     std::fs::write(disk.path("ballast"), vec![0; 15 << 20]).unwrap();
     // Until nothing more can be posted, nor entered.
     let mut tasks = 3;

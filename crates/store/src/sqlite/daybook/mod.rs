@@ -57,7 +57,18 @@ struct Half {
     bytes: usize,
 }
 
-/// A half has so many lines at most. It is what one transaction posts, and how much is written again in vain after a crash.
+/// What somebody has to do who has written a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entered {
+    /// To see to it that it is posted before long, since it is the only one.
+    First,
+    /// Nothing.
+    Other,
+    /// To have the lines posted now: there is no more room in this half.
+    Full,
+}
+
+/// A half has so many lines at most, which bounds how long the transaction takes that posts them.
 const MOST_LINES: usize = 128;
 /// So many bytes have their place in the file.
 const HALF: usize = 1 << 20;
@@ -82,8 +93,8 @@ impl Daybook {
         self.inner.lock().file = None;
     }
 
-    /// Writes a task down, if it is new for certain and there is room. Says whether it is time to post.
-    pub(super) fn enter(&self, scope: &Scope, id: &TaskId, life: Life) -> Result<bool, Life> {
+    /// Writes a task down, if it is new for certain and there is room.
+    pub(super) fn enter(&self, scope: &Scope, id: &TaskId, life: Life) -> Result<Entered, Life> {
         let mut inner = self.inner.lock();
         let fits = life.rank.ended == Some(AT_ONCE) && life.fold.json.len() < MOST_LINE;
         if !fits || !inner.is_new(scope, id) || !inner.has_room() {
@@ -211,8 +222,8 @@ impl Inner {
         written
     }
 
-    /// Says whether the half is full with it.
-    fn add(&mut self, line: Line) -> bool {
+    fn add(&mut self, line: Line) -> Entered {
+        let is_first = self.by_id.is_empty();
         let line = Arc::new(line);
         self.last = line.number;
         self.by_id.insert(line.id.clone(), line.clone());
@@ -220,7 +231,11 @@ impl Inner {
         half.lines.push(line);
         half.written += 1;
         half.bytes += self.buffer.len();
-        half.is_full()
+        match half.is_full() {
+            true => Entered::Full,
+            false if is_first => Entered::First,
+            false => Entered::Other,
+        }
     }
 }
 
@@ -305,19 +320,27 @@ mod tests {
         let (daybook, path) = daybook("halves");
         let enter = |number| daybook.enter(&scope(), &id(number), life(9)).ok();
         for number in 1..=2 * MOST_LINES {
-            assert_eq!(enter(number), Some(number % MOST_LINES == 0), "{number}");
+            let expected = match number {
+                1 => Entered::First,
+                number if number % MOST_LINES == 0 => Entered::Full,
+                _ => Entered::Other,
+            };
+            assert_eq!(enter(number), Some(expected), "{number}");
         }
         let next = 2 * MOST_LINES + 1;
         assert_eq!(enter(next), None, "there is no more room");
         assert_eq!(numbers(&daybook.unposted()), (1..next as u64).collect::<Vec<_>>());
         daybook.posted(MOST_LINES as u64 + 5);
-        assert_eq!(enter(next), Some(false));
+        assert_eq!(enter(next), Some(Entered::Other));
         let left: Vec<_> = (MOST_LINES as u64 + 6..=next as u64).collect();
         assert_eq!(numbers(&daybook.unposted()), left);
         assert!(numbers(&read(&path, "").unwrap()).ends_with(&left), "the first half is written over");
         assert!(daybook.find(&scope(), &id(1)).is_none() && daybook.find(&scope(), &id(next)).is_some());
+        daybook.posted(next as u64);
+        assert!(daybook.is_empty());
+        assert_eq!(enter(next + 1), Some(Entered::First));
         daybook.close();
-        assert_eq!(enter(next + 1), None);
+        assert_eq!(enter(next + 2), None);
         remove(&path);
     }
 
@@ -344,11 +367,11 @@ mod tests {
     #[test]
     fn long_lines_fill_a_half_as_well() {
         let (daybook, path) = daybook("long");
-        let full =
-            (1..MOST_LINES).find(|number| daybook.enter(&scope(), &id(*number), life(60_000)).unwrap());
+        let enter = |number| daybook.enter(&scope(), &id(number), life(60_000)).unwrap();
+        let full = (1..MOST_LINES).find(|number| enter(*number) == Entered::Full);
         let full = full.unwrap();
         assert!(full * 60_000 < HALF);
-        daybook.enter(&scope(), &id(full + 1), life(60_000)).unwrap();
+        assert_eq!(enter(full + 1), Entered::Other);
         assert_eq!(read(&path, "").unwrap().len(), full + 1);
         remove(&path);
     }

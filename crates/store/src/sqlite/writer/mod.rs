@@ -37,7 +37,7 @@ use posting::Posting;
 
 pub(super) use edges::{EdgeStep, STEP as EDGE_STEP, kept, read_sum};
 pub(super) use lead::{Lead, Word};
-pub(super) use posting::{left, post_left};
+pub(super) use posting::{ask_to_post, left, post_left};
 pub(super) use push::{PushChange, PushWhat};
 pub(super) use rows::{epoch_and_posted, find_admission, highest_task};
 pub(super) use upkeep::{Compaction, Upkeep};

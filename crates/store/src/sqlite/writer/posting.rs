@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use chancery_protocol::TaskId;
 use rusqlite::Connection;
+use tokio::sync::oneshot;
 
-use super::Desk;
 use super::rows::{self, NewTask};
+use super::{Desk, Job, Upkeep};
 use crate::sqlite::daybook::Line;
 use crate::sqlite::load;
 use crate::sqlite::place::kept_context;
+use crate::sqlite::queue::Queue;
 use crate::sqlite::write::{Life, Write};
 
 /// Lines of the daybook that an open transaction posts.
@@ -17,6 +19,13 @@ use crate::sqlite::write::{Life, Write};
 pub(super) struct Posting {
     up_to: u64,
     tasks: usize,
+}
+
+/// Has the writer's thread post what is in the daybook, and does not wait for it. If that thread is gone, the daybook has been
+/// posted, or is by the next process.
+pub(in crate::sqlite) fn ask_to_post(queue: &Queue<Job>) {
+    let (reply, _) = oneshot::channel();
+    let _ = queue.push(Job::Upkeep(Upkeep::Post, reply));
 }
 
 impl Desk {
