@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `options`, `lock`, `schema` | opening: the URL, one process at a time, tables and their versions |
 //! | `write` | a batch made ready on the caller's thread |
-//! | `daybook/` | where a task that begins and ends at once is written down before the database has it |
 //! | `writer/` | committing groups of them, on a thread or for it, and forgetting in small steps |
+//! | `daybook/` | where a task that begins and ends at once is written down before the database has it |
 //! | `entry`, `scopes` | what it shows of the tasks that are being written to |
 //! | `load`, `list`, `counted`, `readers` | reading, on threads of its own |
 //! | `place`, `sum` | the integers that things are kept under; checksums |

@@ -84,9 +84,6 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<u64, S
     if posted > 0 {
         tracing::info!(tasks = posted, "posted what the last process had left in the daybook of the store");
     }
-    // Numbers go on from the newest task that is kept.
-    let counted = "UPDATE facts SET value = min(value, (SELECT coalesce(max(task), 0) FROM tasks)) WHERE name = 'counted'";
-    connection.execute(counted, []).map_err(failed)?;
     Ok(epoch)
 }
 

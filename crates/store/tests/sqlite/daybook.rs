@@ -160,6 +160,28 @@ async fn what_a_killed_process_left_is_posted_once() {
     has_all(&store, 100).await;
 }
 
+/// The newest tasks may have been deleted: what is posted after them has their numbers, and is counted.
+#[tokio::test]
+async fn what_takes_the_numbers_of_deleted_tasks_is_counted() {
+    let folder = Folder::new("daybook-numbers");
+    let path = folder.path("a.db");
+    let store = open(&path);
+    for n in 0..30 {
+        life_now(&store, &format!("s{n:03}")).done(&store).await;
+    }
+    // All go, and the store still knows which ids are new.
+    store.sweep(at(i64::from(i32::MAX) * 1_000)).await;
+    assert_eq!(in_database(&path), 0);
+    let _held = Held::begin(&path);
+    for n in 10..15 {
+        life_now(&store, &format!("t{n:03}")).done(&store).await;
+    }
+    folder.copy_as_killed("a.db", "b.db");
+    has_all(&open(&folder.path("b.db")), 5).await;
+    store.backup(&folder.path("c.db")).await.unwrap();
+    has_all(&open(&folder.path("c.db")), 5).await;
+}
+
 /// Whatever is left of the daybook: a prefix.
 #[tokio::test]
 async fn a_torn_daybook_loses_only_its_end() {

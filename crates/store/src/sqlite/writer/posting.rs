@@ -96,6 +96,9 @@ pub(in crate::sqlite) fn post_left(
 ) -> rusqlite::Result<(u64, usize)> {
     let transaction = connection.transaction()?;
     let (mut task, mut posted) = (rows::highest_task(&transaction)?, 0);
+    // Numbers go on from the newest task that is kept: what is posted here has yet to be counted.
+    let counted = "UPDATE facts SET value = min(value, ?) WHERE name = 'counted'";
+    transaction.execute(counted, [task])?;
     for line in left(&transaction, lines)? {
         let scope = match load::scope(&transaction, &line.scope)? {
             Some(scope) => scope,
