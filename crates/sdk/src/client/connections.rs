@@ -4,6 +4,9 @@
 //! answer begins one more task that waits for its end. Here whoever waits for an answer also reads and writes for it:
 //! a call is woken once, when its answer is there. While nobody calls, a connection waits here, and nobody reads it; one
 //! that its peer has closed meanwhile is found out when it is taken, before anything is sent.
+//!
+//! A connection is used in the runtime that it was made in, and nowhere else: another one would have to be woken by that,
+//! and may outlive it.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,6 +20,7 @@ use http::{Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
+use tokio::runtime::{self, Handle};
 use tokio::time::{Instant, sleep, timeout_at};
 use tower_service::Service as _;
 
@@ -34,19 +38,22 @@ pub(crate) struct Connections(Arc<Shelf>);
 
 struct Shelf {
     connector: Connector,
-    /// How many wait for each origin, at most, and for how long.
+    /// How many wait for each origin in each runtime, at most, and for how long.
     most: usize,
     longest: Duration,
-    idle: Mutex<Idle>,
+    /// Of each runtime in which a [`Sweeper`] looks after them.
+    idle: Mutex<HashMap<runtime::Id, Idle, RandomState>>,
 }
+
+type Idle = HashMap<Arc<Origin>, Waiting, RandomState>;
 
 /// Since when each has waited, the longest first.
 type Waiting = Vec<(Box<Line>, Instant)>;
 
-#[derive(Default)]
-struct Idle {
-    by_origin: HashMap<Arc<Origin>, Waiting, RandomState>,
-    is_swept: bool,
+/// Closes what has waited for too long in one runtime, and everything when that ends.
+struct Sweeper {
+    shelf: Weak<Shelf>,
+    runtime: runtime::Id,
 }
 
 /// The body of an answer, which brings the connection that it comes over along.
@@ -133,8 +140,9 @@ impl Shelf {
 
     /// The connection that has waited least, so that those that are not needed grow old.
     fn take(&self, origin: &Arc<Origin>) -> Option<Box<Line>> {
+        let here = Handle::try_current().ok()?.id();
         loop {
-            let (mut line, since) = self.idle.lock().by_origin.get_mut(origin)?.pop()?;
+            let (mut line, since) = self.idle.lock().get_mut(&here)?.get_mut(origin)?.pop()?;
             if since.elapsed() < self.longest && line.is_open() {
                 return Some(line);
             }
@@ -142,36 +150,51 @@ impl Shelf {
     }
 
     fn put(self: &Arc<Self>, origin: Arc<Origin>, line: Box<Line>) {
+        let Ok(here) = Handle::try_current() else { return };
         let mut idle = self.idle.lock();
-        let waiting = idle.by_origin.entry(origin).or_default();
+        let is_swept = idle.contains_key(&here.id());
+        let waiting = idle.entry(here.id()).or_default().entry(origin).or_default();
         if waiting.len() < self.most {
             waiting.push((line, Instant::now()));
         }
-        if !std::mem::replace(&mut idle.is_swept, true) {
-            tokio::spawn(sweep(Arc::downgrade(self), self.longest));
+        drop(idle);
+        if !is_swept {
+            here.spawn(Sweeper { shelf: Arc::downgrade(self), runtime: here.id() }.run(self.longest));
         }
     }
 
-    /// Closes what has waited for too long. Says whether anything is left.
-    fn close_old(&self) -> bool {
+    /// Closes what has waited for too long in a runtime. Says whether anything is left.
+    fn close_old(&self, runtime: runtime::Id) -> bool {
         let mut old = Vec::new();
         let mut idle = self.idle.lock();
-        idle.by_origin.retain(|_, waiting| {
+        let Some(idle) = idle.get_mut(&runtime) else { return false };
+        idle.retain(|_, waiting| {
             let young = waiting.partition_point(|(_, since)| since.elapsed() >= self.longest);
             old.extend(waiting.drain(..young));
             !waiting.is_empty()
         });
-        idle.is_swept = !idle.by_origin.is_empty();
-        idle.is_swept
+        !idle.is_empty()
     }
 }
 
-async fn sweep(shelf: Weak<Shelf>, longest: Duration) {
-    loop {
-        sleep(longest).await;
-        if !shelf.upgrade().is_some_and(|shelf| shelf.close_old()) {
-            return;
+// === impl Sweeper ===
+
+impl Sweeper {
+    async fn run(self, longest: Duration) {
+        loop {
+            sleep(longest).await;
+            if !self.shelf.upgrade().is_some_and(|shelf| shelf.close_old(self.runtime)) {
+                return;
+            }
         }
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        let Some(shelf) = self.shelf.upgrade() else { return };
+        let left = shelf.idle.lock().remove(&self.runtime);
+        drop(left);
     }
 }
 
