@@ -17,6 +17,8 @@ use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::AsyncReadExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +27,7 @@ use super::limits::ServerLimits;
 use super::proxies::Peer;
 use super::service::Service;
 use super::socket::{Accepted, Listener};
+use super::threads::Threads;
 use super::timer::ConnectionTimer;
 use crate::muffler::Muffler;
 use crate::runtime::Runtime;
@@ -38,6 +41,8 @@ pub struct Server {
     pub(super) service: Service,
     pub(super) url: String,
     pub(super) recovered: usize,
+    /// Who serves connections by HTTP/1.1; if there are none, the runtime does.
+    pub(super) threads: Arc<Threads>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<super::tls::Tls>,
 }
@@ -77,6 +82,17 @@ impl Server {
     /// [`resume`](Runtime::resume) tasks once their callers have authenticated elsewhere.
     pub fn runtime(&self, agent: &str) -> Option<Runtime> {
         self.service.runtime(agent)
+    }
+
+    /// Has so many threads of its own serve the connections by HTTP/1.1 without TLS, each from its first call to its last. What
+    /// else there is, and all of it if there are none, is done by the runtime that the server is run in. As many as there are cores is a good number.
+    ///
+    /// A call then stays on one core, and so does the connection over which a [`Relay`](crate::Relay) passes it on, which makes
+    /// relays and gateways a good deal cheaper. In return no thread does what another is too busy for: an agent that computes
+    /// for long holds up the other connections of its thread, and `tokio::task::block_in_place` panics there.
+    pub fn on_threads(mut self, count: usize) -> io::Result<Self> {
+        self.threads = Arc::new(Threads::start(count)?);
+        Ok(self)
     }
 
     /// Serves until SIGTERM or Ctrl-C, then drains.
@@ -143,21 +159,27 @@ impl Server {
                 match stop.stopping.run_until_cancelled(handshake).await {
                     Some(Ok(stream)) => {
                         let version = negotiated(&stream);
-                        http.serve(version, stream, service, stop).await;
+                        http.serve(version, stream, service, stop, permit).await;
                     }
                     Some(Err(error)) => tracing::debug!(%error, "no TLS handshake"),
                     None => {}
                 }
-                drop(permit);
             });
             return;
         }
+        let threads = self.threads.clone();
         tokio::spawn(async move {
             let spoken = tokio::time::timeout(http.header_timeout, spoken(&stream));
-            if let Some(Ok(Ok(version))) = stop.stopping.run_until_cancelled(spoken).await {
-                http.serve(version, stream, service, stop).await;
+            let Some(Ok(Ok(version))) = stop.stopping.run_until_cancelled(spoken).await else { return };
+            if threads.are_for(version) {
+                let stream = stream.into_std();
+                threads.serve(move || {
+                    let stream = TcpStream::from_std(stream?)?;
+                    Ok(http.serve(version, stream, service, stop, permit))
+                });
+            } else {
+                http.serve(version, stream, service, stop, permit).await;
             }
-            drop(permit);
         });
     }
 
@@ -165,21 +187,30 @@ impl Server {
     #[cfg(unix)]
     fn spawn_unix(
         &self,
-        mut stream: tokio::net::UnixStream,
+        mut stream: UnixStream,
         permit: OwnedSemaphorePermit,
         http: &Arc<Http>,
         stop: &Stop,
     ) {
         let service = self.service.for_connection(Peer::Socket, None);
-        let (http, stop) = (http.clone(), stop.clone());
+        let (http, threads, stop) = (http.clone(), self.threads.clone(), stop.clone());
         tokio::spawn(async move {
             let beginning = tokio::time::timeout(http.header_timeout, beginning(&mut stream));
-            if let Some(Ok(Ok((version, taken)))) = stop.stopping.run_until_cancelled(beginning).await {
+            let begun = stop.stopping.run_until_cancelled(beginning).await;
+            let Some(Ok(Ok((version, taken)))) = begun else { return };
+            let whole = |stream: UnixStream| {
                 let (read, write) = stream.into_split();
-                let whole = tokio::io::join(std::io::Cursor::new(taken).chain(read), write);
-                http.serve(version, whole, service, stop).await;
+                tokio::io::join(std::io::Cursor::new(taken).chain(read), write)
+            };
+            if threads.are_for(version) {
+                let stream = stream.into_std();
+                threads.serve(move || {
+                    let stream = UnixStream::from_std(stream?)?;
+                    Ok(http.serve(version, whole(stream), service, stop, permit))
+                });
+            } else {
+                http.serve(version, whole(stream), service, stop, permit).await;
             }
-            drop(permit);
         });
     }
 }
@@ -200,7 +231,7 @@ struct Http {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(super) enum Version {
     One,
     Two,
 }
@@ -224,7 +255,14 @@ impl Http {
     }
 
     /// Serves a connection to its end. On the heap, since it would otherwise be copied where it is awaited.
-    fn serve<S>(&self, version: Version, stream: S, service: Service, stop: Stop) -> BoxFuture<'static, ()>
+    fn serve<S>(
+        &self,
+        version: Version,
+        stream: S,
+        service: Service,
+        stop: Stop,
+        permit: OwnedSemaphorePermit,
+    ) -> BoxFuture<'static, ()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -234,9 +272,9 @@ impl Http {
             Version::One => {
                 let mut one = self.one.clone();
                 one.timer(ConnectionTimer::default());
-                ended(one.serve_connection(stream, service), stop)
+                ended(one.serve_connection(stream, service), stop, permit)
             }
-            Version::Two => ended(self.two.serve_connection(stream, service), stop),
+            Version::Two => ended(self.two.serve_connection(stream, service), stop, permit),
         }
     }
 }
@@ -244,7 +282,11 @@ impl Http {
 /// A connection that breaks is the other side's business. hyper wakes a connection whenever a piece of a body passes from
 /// one of its ends to the other, which is for nobody else to hear. Whether it is to stop is asked only when somebody has said so:
 /// all connections ask the same.
-fn ended<C>(connection: C, Stop { stopping, open }: Stop) -> BoxFuture<'static, ()>
+fn ended<C>(
+    connection: C,
+    Stop { stopping, open }: Stop,
+    permit: OwnedSemaphorePermit,
+) -> BoxFuture<'static, ()>
 where
     C: GracefulConnection<Error = hyper::Error> + Send + 'static,
 {
@@ -264,7 +306,7 @@ where
         if let Err(error) = served.await {
             tracing::debug!(%error, "connection ended");
         }
-        drop(open);
+        drop((open, permit));
     })
 }
 
@@ -289,7 +331,7 @@ async fn spoken(stream: &TcpStream) -> io::Result<Version> {
 
 /// Takes the first bytes, as many as tell which version is spoken.
 #[cfg(unix)]
-async fn beginning(stream: &mut tokio::net::UnixStream) -> io::Result<(Version, Vec<u8>)> {
+async fn beginning(stream: &mut UnixStream) -> io::Result<(Version, Vec<u8>)> {
     let mut taken = Vec::with_capacity(PREFACE.len());
     loop {
         let more = (&mut *stream).take((PREFACE.len() - taken.len()) as u64).read_buf(&mut taken).await?;

@@ -26,6 +26,7 @@ mod site;
 mod slots;
 mod socket;
 mod table;
+mod threads;
 mod timer;
 #[cfg(feature = "tls")]
 mod tls;
@@ -399,6 +400,7 @@ impl ServerBuilder {
             service,
             url,
             recovered,
+            threads: Arc::default(),
             #[cfg(feature = "tls")]
             tls,
         })
