@@ -185,7 +185,9 @@ async fn listening(
         Listen::Tcp(address) => server.bind(address).await,
         Listen::Unix(path) => server.bind_unix(path, section.mode().unwrap_or(0o660)).await,
     };
-    serving.with_context(|| format!("cannot serve on {}", section.listen))
+    let serving = serving.with_context(|| format!("cannot serve on {}", section.listen))?;
+    let threads = section.threads();
+    serving.on_threads(threads).with_context(|| format!("cannot start {threads} threads for connections"))
 }
 
 /// Opens the store that the configuration names.

@@ -6,6 +6,8 @@ mod endpoint;
 mod gateway;
 mod inbox;
 mod model;
+#[cfg(target_os = "linux")]
+mod threads;
 #[path = "../crash/wire.rs"]
 #[allow(
     dead_code,
