@@ -1,6 +1,7 @@
-//! Our relay, set up as its documentation shows: an agent elsewhere, a server, a store.
+//! Our relay, set up as its documentation shows and as the gateway is: an agent elsewhere, a server on threads of its own, a store.
 
 use std::sync::Arc;
+use std::thread;
 
 use anyhow::Context as _;
 use chancery_sdk::store::{Store, StoreLimits};
@@ -20,6 +21,7 @@ async fn main() -> anyhow::Result<()> {
     let store = Arc::new(Store::open(store, StoreLimits::for_url(store))?);
     let relay = Relay::connect(format!("http://{upstream}")).await?;
     let server = Server::builder().relay_at("", relay).store(store);
-    server.bind(value("--listen").context(USAGE)?).await?.run().await;
+    let server = server.bind(value("--listen").context(USAGE)?).await?;
+    server.on_threads(thread::available_parallelism()?.get())?.run().await;
     Ok(())
 }
