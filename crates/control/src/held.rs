@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use chancery_protocol::{
-    Amount, CallLimits, CostSource, Denied, DeniedKind, Edge, Hold, HopId, Principal, Settled, Settling,
-    Statement, TaskId, TaskState, Usage, Whereabouts,
+    Amount, CallLimits, CallOutcome, CostSource, Denied, DeniedKind, Edge, Hold, HopId, Principal, Settled,
+    Settling, Statement, TaskId, TaskState, Usage, Whereabouts,
 };
 use parking_lot::Mutex;
 use tracing::Span;
@@ -187,7 +187,7 @@ impl Held {
 
     /// It was answered without a task: this is all there will be.
     pub(crate) fn answered(&self) {
-        let settled = self.settlement(None, None).0;
+        let settled = self.settlement(CallOutcome::Answered, None).0;
         self.book(&settled);
         self.plane.hands.record(self.edge(Some(settled)));
     }
@@ -250,7 +250,7 @@ impl Held {
     }
 
     /// What the call comes to, and what it has used.
-    fn settlement(&self, state: Option<TaskState>, reported: Option<Usage>) -> (Settled, Usage) {
+    fn settlement(&self, outcome: CallOutcome, reported: Option<Usage>) -> (Settled, Usage) {
         let Spent { before, total, .. } = *self.spent.lock();
         let total = match (self.source, reported) {
             // What was set aside and not used is not charged, and what was refused has not been used.
@@ -266,14 +266,20 @@ impl Held {
         };
         let used = total.map(|total| less(total, before));
         let figure = self.tariff.charge(&self.estimate, used.map(|used| (used, self.source)));
-        let settled = Settled {
-            at: self.plane.hands.now().into(),
-            charged: figure.amount,
-            source: figure.source,
-            state,
+        let held = self.reserved();
+        let charged = match outcome {
+            CallOutcome::NotDispatched => Amount::default(),
+            CallOutcome::Answered | CallOutcome::Task(_) => figure.amount,
+            CallOutcome::Unknown(_) => Amount {
+                micro_usd: figure.amount.micro_usd.max(held.micro_usd),
+                tokens: figure.amount.tokens.max(held.tokens),
+                tasks: figure.amount.tasks.max(held.tasks),
+            },
         };
+        let at = self.plane.hands.now().into();
+        let settled = Settled { at, charged, source: figure.source, state: outcome.state() };
         let mut shown = total.unwrap_or(before);
-        shown.cost_micro_usd = before.cost_micro_usd.saturating_add(figure.amount.micro_usd);
+        shown.cost_micro_usd = before.cost_micro_usd.saturating_add(charged.micro_usd);
         (settled, shown)
     }
 
@@ -400,9 +406,9 @@ impl Hold for Held {
         afforded
     }
 
-    fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling {
+    fn settle(&self, task: &TaskId, outcome: CallOutcome, usage: Option<Usage>) -> Settling {
         self.open.began(task);
-        let (settled, usage) = self.settlement(Some(state), usage);
+        let (settled, usage) = self.settlement(outcome, usage);
         self.spent.lock().proposed = Some(settled);
         let left = self.grants.lock().reservation.as_ref().map(|held| {
             let (left, held) = (held.remaining(Millis::from(settled.at)), held.amount());
@@ -446,7 +452,7 @@ impl Drop for Held {
             (spent.proposed, spent.total.is_some())
         };
         let settled = proposed.unwrap_or_else(|| {
-            let settled = self.settlement(None, None).0;
+            let settled = self.settlement(CallOutcome::Answered, None).0;
             let charged = if used { settled.charged } else { Amount::default() };
             Settled { charged, ..settled }
         });

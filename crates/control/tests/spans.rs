@@ -8,7 +8,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chancery_protocol::{TaskId, TaskState, Usage};
+use chancery_protocol::{CallOutcome, TaskId, TaskState, Usage};
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -57,7 +57,7 @@ fn the_span_of_a_call_says_what_it_came_to() {
         let worker = working();
         let hold = begun(&pipeline(&plane, "worker", worker.clone()), &worker, call("alice"), "t-1");
         let used = Usage { input_tokens: 3, output_tokens: 4, cost_micro_usd: 2_500 };
-        let settling = hold.settle(&TaskId::from("t-1"), TaskState::Completed, Some(used));
+        let settling = hold.settle(&TaskId::from("t-1"), CallOutcome::Task(TaskState::Completed), Some(used));
         hold.settled(&settling.settled);
     });
     let said = tracer.0.lock();

@@ -150,6 +150,20 @@ pub struct Choice {
     pub reason: String,
 }
 
+/// What came of an admitted call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// Nothing left this process for it. It is free.
+    NotDispatched,
+    /// A direct message or an error answered it, without a task.
+    Answered,
+    /// It left its task in this state.
+    Task(TaskState),
+    /// It was dispatched, and nobody knows what the agent did. What was held is charged. The task, if there is one, is in
+    /// this state.
+    Unknown(Option<TaskState>),
+}
+
 /// What is to be written with the batch that ends a turn.
 #[derive(Clone, Debug)]
 pub struct Settling {
@@ -191,8 +205,8 @@ pub trait Hold: Send + Sync + fmt::Debug {
     /// So much has been spent by now. If that is too much, the work must stop.
     fn spend(&self, total: Usage) -> Result<(), Denied>;
 
-    /// The turn is about to be committed as ended, in this state. Asking books nothing.
-    fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling;
+    /// The turn is about to be committed as ended. Asking books nothing.
+    fn settle(&self, task: &TaskId, outcome: CallOutcome, usage: Option<Usage>) -> Settling;
 
     /// That has been committed. More than once is as good as once.
     fn settled(&self, settled: &Settled);
@@ -207,6 +221,19 @@ impl Edge {
     /// Who pays, by the name of the account.
     pub fn paid_by(&self) -> &Arc<str> {
         self.payer.as_ref().unwrap_or(&self.caller)
+    }
+}
+
+// === impl CallOutcome ===
+
+impl CallOutcome {
+    /// The state that the task was left in, if there is one.
+    pub fn state(self) -> Option<TaskState> {
+        match self {
+            Self::NotDispatched | Self::Answered => None,
+            Self::Task(state) => Some(state),
+            Self::Unknown(state) => state,
+        }
     }
 }
 

@@ -8,9 +8,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Admitted, Amount, BoxFuture, Call, Caller, CostSource, Denied, DeniedKind, DynEndpoint, Edge, Error,
-    ErrorCode, Hold, HopId, LINEAGE_HEADER, Operation, Principal, Reply, Request, SendMessageRequest,
-    SendMessageResponse, Settled, Settling, Statement, TaskId, TaskState, Timestamp,
+    Admitted, Amount, BoxFuture, Call, CallOutcome, Caller, CostSource, Denied, DeniedKind, DynEndpoint,
+    Edge, Error, ErrorCode, Hold, HopId, LINEAGE_HEADER, Operation, Principal, Reply, Request,
+    SendMessageRequest, SendMessageResponse, Settled, Settling, Statement, TaskId, TaskState, Timestamp,
 };
 use chancery_sdk::testing::Spawn;
 use chancery_sdk::{
@@ -169,11 +169,11 @@ impl Hold for Pass {
         Ok(())
     }
 
-    fn settle(&self, task: &TaskId, state: TaskState, usage: Option<Usage>) -> Settling {
+    fn settle(&self, task: &TaskId, outcome: CallOutcome, usage: Option<Usage>) -> Settling {
         let usage = usage.unwrap_or_default();
         let charged = Amount { micro_usd: usage.cost_micro_usd, tokens: usage.tokens(), tasks: 1 };
         let source = CostSource::Metered;
-        let settled = Settled { at: Timestamp::now(), charged, source, state: Some(state) };
+        let settled = Settled { at: Timestamp::now(), charged, source, state: outcome.state() };
         let statement =
             Statement { usage, cost_source: source, remaining_micro_usd: Some(42), ..Default::default() };
         Settling { edge: self.edge(task, Some(settled)), settled, statement, whereabouts: None }

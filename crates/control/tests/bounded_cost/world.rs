@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use chancery_control::lineage::{Keyring, LINEAGE_INVALID, Tokens};
 use chancery_control::{Millis, Stop};
-use chancery_protocol::{Denied, Edge, Hold, HopId, Settled, TaskId, TaskState, Usage};
+use chancery_protocol::{CallOutcome, Denied, Edge, Hold, HopId, Settled, TaskId, TaskState, Usage};
 
 use crate::process::{AGENTS, Journal, PRICE, Process, Setup, context, name};
 use crate::{Course, Death, Step, Tactic, Target};
@@ -287,7 +287,7 @@ impl World {
         // What was not asked for may be told in the end all the same.
         let used = if self.setup.is_metered { work.used + reports } else { work.used };
         let usage = (used > 0).then(|| Usage { cost_micro_usd: used, ..Usage::default() });
-        let settling = work.hold.settle(&work.task, state, usage);
+        let settling = work.hold.settle(&work.task, CallOutcome::Task(state), usage);
         if dies == Some(Death::BeforeTheCommit) {
             return self.die(0, true);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chancery_control::policy::Limits as PolicyLimits;
 use chancery_control::routing::{Peer, Pool, PoolSettings};
 use chancery_control::{Executor, Governed, Pipeline, RestoredCall};
-use chancery_protocol::{Edge, Hold, LINEAGE_EXTENSION, TaskId, TaskState, Usage, Whereabouts};
+use chancery_protocol::{CallOutcome, Edge, Hold, LINEAGE_EXTENSION, TaskId, TaskState, Usage, Whereabouts};
 
 use crate::world::*;
 
@@ -75,7 +75,7 @@ fn what_policy_allows_a_call_holds_after_a_restart() {
 }
 
 fn told(hold: &dyn Hold, task: &str) -> Option<Arc<Whereabouts>> {
-    hold.settle(&TaskId::from(task), TaskState::Completed, None).whereabouts
+    hold.settle(&TaskId::from(task), CallOutcome::Task(TaskState::Completed), None).whereabouts
 }
 
 #[test]

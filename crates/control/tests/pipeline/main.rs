@@ -10,7 +10,7 @@ use chancery_control::ledger::Cap;
 use chancery_control::policy::Limits as PolicyLimits;
 use chancery_control::routing::{Peer, Pool, PoolSettings};
 use chancery_control::{Executor, Governed, Millis, Pipeline};
-use chancery_protocol::{Amount, TaskId, TaskState, Usage};
+use chancery_protocol::{Amount, CallOutcome, TaskId, TaskState, Usage};
 use proptest::prelude::*;
 use world::*;
 
@@ -74,7 +74,7 @@ fn a_task_is_settled_by_its_commit_and_only_once() {
     assert!(hold.begin(&task).settled.is_none());
     hold.spend(Usage { input_tokens: 5, output_tokens: 5, cost_micro_usd: 700 }).expect("there is enough");
     assert_eq!(held(&plane, "alice"), (700, 0), "what is spent is held");
-    let settling = hold.settle(&task, TaskState::Completed, None);
+    let settling = hold.settle(&task, CallOutcome::Task(TaskState::Completed), None);
     assert_eq!(settling.settled.charged, Amount { micro_usd: 700, tokens: 10, tasks: 1 });
     assert_eq!(settling.statement.remaining_micro_usd, Some(9_300));
     assert_eq!(held(&plane, "alice"), (700, 0), "asking books nothing");
@@ -107,7 +107,7 @@ fn who_spends_more_than_there_is_is_stopped() {
         assert_eq!(stops.len(), 1);
         assert!(stops[0].why.as_ref().is_some_and(|why| why.contains("BUDGET_EXCEEDED")));
     }
-    let settling = hold.settle(&TaskId::from("t-1"), TaskState::Failed, Some(used(501)));
+    let settling = hold.settle(&TaskId::from("t-1"), CallOutcome::Task(TaskState::Failed), Some(used(501)));
     assert_eq!(settling.settled.charged.micro_usd, 500, "what was refused has not been spent");
 }
 
@@ -138,7 +138,7 @@ fn what_may_stand_in_the_journal_is_charged_although_nobody_heard_of_the_commit(
     for (is_refused, charged) in [(false, 100), (true, 100)] {
         let _ = run(&pipeline, call("alice"));
         let hold = worker.calls.lock().pop().and_then(|context| context.hold).expect("it was let through");
-        let settling = hold.settle(&TaskId::from("t-1"), TaskState::Completed, None);
+        let settling = hold.settle(&TaskId::from("t-1"), CallOutcome::Task(TaskState::Completed), None);
         if is_refused {
             hold.refused();
         }
@@ -193,7 +193,7 @@ fn cancelling_a_call_cancels_what_it_led_to_and_loops_are_refused() {
     }
     assert_eq!(reason(&run(&agents[0].0, next)).as_deref(), Some("REVISIT_DENIED"));
     assert_eq!(agents[0].1.calls.lock().len(), 1, "the second call to `a` was not dispatched");
-    let settling = holds[0].settle(&TaskId::from("t-0"), TaskState::Canceled, None);
+    let settling = holds[0].settle(&TaskId::from("t-0"), CallOutcome::Task(TaskState::Canceled), None);
     holds[0].settled(&settling.settled);
     let mut stopped: Vec<_> = world.stops.lock().iter().map(|stop| stop.agent.to_string()).collect();
     stopped.sort();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chancery_protocol::{
-    Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage, Whereabouts,
+    CallOutcome, Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage, Whereabouts,
 };
 use chancery_store::{Batch, Scope};
 use parking_lot::Mutex;
@@ -159,7 +159,7 @@ fn settle(
     usage: Option<Usage>,
     batch: &mut Batch,
 ) -> Settled {
-    let settling = hold.settle(id, state, usage);
+    let settling = hold.settle(id, CallOutcome::Task(state), usage);
     let told = match &settling.whereabouts {
         None => JsonObject::single(USAGE_EXTENSION, &settling.statement),
         Some(whereabouts) => {
