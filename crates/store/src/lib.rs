@@ -15,6 +15,7 @@
 //! | `edge`, `root`, `spend` | the record of admitted calls, and what they cost added up |
 //! | `outbox` | push notification configurations, and what is still to be delivered to them |
 //! | `recovery` | tasks that were cut short |
+//! | `reserved` | admitted calls whose agent has shown nothing yet |
 //! | `fold` | which batch a task takes, and what it makes of the task |
 //! | `memory/` | the store that lives in this process |
 //! | `sqlite/` | the store that outlives it |
@@ -31,6 +32,7 @@ mod outbox;
 mod packed;
 mod record;
 mod recovery;
+mod reserved;
 mod root;
 mod spend;
 mod sqlite;
@@ -44,6 +46,7 @@ pub use memory::MemoryStore;
 pub use outbox::{Delivery, OutboxPlace, Registration};
 pub use record::{Admission, Appended, Batch, ListQuery, Page, PageToken, Read, Scope, Snapshot, StoreCheck};
 pub use recovery::Unfinished;
+pub use reserved::{KeyUse, ReservationChange, ReservationWrite, ReservedCall};
 pub use root::{RootSpend, RootSpends};
 pub use spend::{Spend, SpendPage, SpendPlace};
 pub use sqlite::SqliteStore;
@@ -162,9 +165,8 @@ impl Store {
         }
     }
 
-    /// Which task an idempotency key belongs to, if it has been used. Another request body under the same key
-    /// is an error.
-    pub async fn admitted(&self, scope: &Scope, admission: &Admission) -> Result<Option<TaskId>, StoreError> {
+    /// What an idempotency key was used for, if it was. Another request body under the same key is an error.
+    pub async fn admitted(&self, scope: &Scope, admission: &Admission) -> Result<Option<KeyUse>, StoreError> {
         match self {
             Self::Memory(store) => store.admitted(scope, admission),
             Self::Sqlite(store) => Box::pin(store.admitted(scope, admission)).await,

@@ -47,6 +47,8 @@ pub struct Batch {
     pub edge: Option<Box<Edge>>,
     /// Somebody waits to see the events: they are kept, also if the task begins and ends in here.
     pub is_watched: bool,
+    /// The task that begins in here was a reserved call, which is one no longer.
+    pub opens_reserved: bool,
 }
 
 /// One event, and what it does to the task.

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use chancery_protocol::{TaskId, Timestamp};
+use chancery_protocol::{Json, TaskId, Timestamp};
 
 use crate::error::StoreError;
 use crate::limits::Retention;
 use crate::record::{Admission, Scope};
+use crate::reserved::KeyUse;
 
 #[derive(Debug, Default)]
 pub(super) struct Admissions {
@@ -19,13 +20,16 @@ pub(super) struct Admissions {
 struct Used {
     digest: [u8; 32],
     task: TaskId,
+    answer: Option<Json>,
 }
 
 impl Admissions {
-    pub(super) fn find(&self, scope: &Scope, admission: &Admission) -> Result<Option<TaskId>, StoreError> {
+    pub(super) fn find(&self, scope: &Scope, admission: &Admission) -> Result<Option<KeyUse>, StoreError> {
         match self.used.get(&(scope.clone(), admission.key.clone())) {
             None => Ok(None),
-            Some(used) if used.digest == admission.digest => Ok(Some(used.task.clone())),
+            Some(used) if used.digest == admission.digest => {
+                Ok(Some(KeyUse { task: used.task.clone(), answer: used.answer.clone() }))
+            }
             Some(_) => Err(StoreError::KeyReused),
         }
     }
@@ -43,8 +47,21 @@ impl Admissions {
         retention: &Retention,
     ) {
         self.order.push_back((now.as_millis(), scope.clone(), admission.key.clone()));
-        self.used.insert((scope, admission.key), Used { digest: admission.digest, task });
+        self.used.insert((scope, admission.key), Used { digest: admission.digest, task, answer: None });
         self.forget(now, retention);
+    }
+
+    /// The key repeats this answer from now on.
+    pub(super) fn answer(&mut self, scope: &Scope, key: &str, answer: &Json) {
+        if let Some(used) = self.used.get_mut(&(scope.clone(), key.to_owned())) {
+            used.answer = Some(answer.clone());
+        }
+    }
+
+    /// The key is free again.
+    pub(super) fn release(&mut self, scope: &Scope, key: &str) {
+        self.used.remove(&(scope.clone(), key.to_owned()));
+        self.order.retain(|(_, of, used)| (of, used.as_str()) != (scope, key));
     }
 
     pub(super) fn delete(&mut self, of: impl Fn(&Scope) -> bool) {

@@ -11,6 +11,7 @@ mod outbox;
 mod push;
 mod recovery;
 mod registration;
+mod reserved;
 mod retention;
 mod spend;
 mod table;
@@ -27,6 +28,7 @@ use crate::error::StoreError;
 use crate::fold::nothing;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, StoreCheck};
+use crate::reserved::KeyUse;
 use crate::whole::Whole;
 use admission::Admissions;
 use edge::Edges;
@@ -43,6 +45,8 @@ pub struct MemoryStore {
     scopes: RwLock<HashMap<Scope, Arc<ScopeTasks>, RandomState>>,
     ended: Mutex<EndedTasks>,
     admissions: Mutex<Admissions>,
+    reserved: Mutex<BTreeMap<(Scope, TaskId), Json>>,
+    context_secret: [u8; 32],
     outbox: Arc<Outbox>,
     edges: Box<Mutex<Edges>>,
 }
@@ -63,6 +67,8 @@ impl MemoryStore {
             scopes: RwLock::default(),
             ended: Mutex::default(),
             admissions: Mutex::default(),
+            reserved: Mutex::default(),
+            context_secret: random_bytes(),
             outbox: Arc::new(Outbox::new(clock.clone())),
             edges: Box::default(),
             clock,
@@ -79,8 +85,11 @@ impl MemoryStore {
         id: &TaskId,
         mut batch: Box<Batch>,
     ) -> Result<Appended, StoreError> {
-        let edge = batch.edge.take();
+        let (edge, opens_reserved) = (batch.edge.take(), batch.opens_reserved);
         let appended = self.admit(scope, id, batch)?;
+        if opens_reserved {
+            self.reserved.lock().remove(&(scope.clone(), id.clone()));
+        }
         if let Some(edge) = edge {
             self.put_edge(edge);
         }
@@ -91,8 +100,8 @@ impl MemoryStore {
         let Some(admission) = batch.admission.take() else { return self.commit(scope, id, batch) };
         // The lock is held across the commit, so that of two equal requests exactly one commits.
         let mut admissions = self.admissions.lock();
-        if let Some(task) = admissions.find(scope, &admission)? {
-            return Err(StoreError::Duplicate { task });
+        if let Some(used) = admissions.find(scope, &admission)? {
+            return Err(StoreError::Duplicate { task: used.task });
         }
         let appended = self.commit(scope, id, batch)?;
         admissions.insert(scope.clone(), admission, id.clone(), self.clock.now(), &self.limits.retention);
@@ -124,7 +133,7 @@ impl MemoryStore {
         &self,
         scope: &Scope,
         admission: &Admission,
-    ) -> Result<Option<TaskId>, StoreError> {
+    ) -> Result<Option<KeyUse>, StoreError> {
         self.admissions.lock().find(scope, admission)
     }
 
@@ -158,6 +167,7 @@ impl MemoryStore {
     pub(crate) fn delete_owner(&self, realm: &str, owner: &str) -> usize {
         let is_theirs = |scope: &Scope| &*scope.realm == realm && &*scope.owner == owner;
         self.admissions.lock().delete(is_theirs);
+        self.reserved.lock().retain(|(scope, _), _| !is_theirs(scope));
         self.delete_edges(realm, owner);
         let gone = self.scopes.write().extract_if(|scope, _| is_theirs(scope)).collect::<Vec<_>>();
         gone.into_iter().map(|(_, tasks)| tasks.lock().clear()).sum()
@@ -276,6 +286,12 @@ impl MemoryStore {
         }
         self.scopes.write().entry(scope.clone()).or_default().clone()
     }
+}
+
+fn random_bytes() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
 }
 
 /// Compacts and forgets what is due.

@@ -41,6 +41,7 @@ impl SqliteStore {
             state: None,
             push: None,
             edge: Some(edge),
+            opens_reserved: false,
             body: Body::Nothing,
             reply,
             _permit: permit,

@@ -190,7 +190,7 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(json: &[u8]) -> rusqlite::Re
     serde_json::from_slice(json).map_err(unreadable)
 }
 
-fn verify(kept: u32, found: u32) -> rusqlite::Result<()> {
+pub(super) fn verify(kept: u32, found: u32) -> rusqlite::Result<()> {
     if kept == found {
         Ok(())
     } else {

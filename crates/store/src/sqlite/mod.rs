@@ -9,7 +9,7 @@
 //! | `entry`, `scopes` | what it shows of the tasks that are being written to |
 //! | `load`, `list`, `counted`, `readers` | reading, on threads of its own |
 //! | `place`, `sum` | the integers that things are kept under; checksums |
-//! | `outbox`, `recovery` | push notifications; tasks that were cut short |
+//! | `outbox`, `recovery`, `reserved` | push notifications; tasks that were cut short; calls without a task yet |
 //! | `calls`, `edge`, `spend` | the record of admitted calls, and what they cost added up |
 //! | `checkpoint`, `sweep`, `care` | the log, retention, backup and checks |
 //! | `queue`, `failure` | between callers and threads; what callers are told |
@@ -31,6 +31,7 @@ mod place;
 mod queue;
 mod readers;
 mod recovery;
+mod reserved;
 mod schema;
 mod scopes;
 mod spend;
@@ -50,6 +51,7 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
+use crate::reserved::KeyUse;
 use daybook::Entered;
 use edge::EdgeRow;
 use entry::Entry;
@@ -70,6 +72,7 @@ pub struct SqliteStore {
     path: PathBuf,
     limits: StoreLimits,
     epoch: u64,
+    context_secret: [u8; 32],
     clock: Clock,
     shared: Shared,
     writer: Arc<Queue<Job>>,
@@ -97,6 +100,7 @@ impl SqliteStore {
             path: options.path,
             limits,
             epoch: opened.epoch,
+            context_secret: opened.context_secret,
             clock,
             shared,
             writer,
@@ -123,12 +127,14 @@ impl SqliteStore {
         mut batch: Box<Batch>,
     ) -> Result<Appended, StoreError> {
         let (admission, state) = (batch.admission.take(), batch.state.take());
-        let edge = batch.edge.take().map(EdgeRow::new);
+        let (edge, opens_reserved) = (batch.edge.take().map(EdgeRow::new), batch.opens_reserved);
         // Left in the batch as well: it decides what is kept of a whole life.
         let push = batch.push.clone();
         let (body, kept) = ready(id, batch, &self.limits.task, &self.clock)?;
         let body = match body {
-            Body::Life(life) if admission.is_none() && state.is_none() && edge.is_none() => {
+            Body::Life(life)
+                if admission.is_none() && state.is_none() && edge.is_none() && !opens_reserved =>
+            {
                 match self.enter(scope, id, life) {
                     Ok(()) => return self.appended(scope, id, kept, Committed::default()).await,
                     Err(life) => Body::Life(life),
@@ -146,6 +152,7 @@ impl SqliteStore {
             state,
             push,
             edge,
+            opens_reserved,
             body,
             reply,
             _permit: permit,
@@ -275,24 +282,24 @@ impl SqliteStore {
         &self,
         scope: &Scope,
         admission: &Admission,
-    ) -> Result<Option<TaskId>, StoreError> {
+    ) -> Result<Option<KeyUse>, StoreError> {
         match self.use_of_key(scope, &admission.key).await? {
             None => Ok(None),
-            Some((digest, id)) if digest == admission.digest => {
+            Some((digest, used)) if digest == admission.digest => {
                 self.shown().await?;
-                Ok(Some(TaskId::from(id)))
+                Ok(Some(used))
             }
             Some(_) => Err(StoreError::KeyReused),
         }
     }
 
     pub(crate) async fn task_of_key(&self, scope: &Scope, key: &str) -> Result<Option<TaskId>, StoreError> {
-        let Some((_, id)) = self.use_of_key(scope, key).await? else { return Ok(None) };
+        let Some((_, used)) = self.use_of_key(scope, key).await? else { return Ok(None) };
         self.shown().await?;
-        Ok(Some(TaskId::from(id)))
+        Ok(Some(used.task))
     }
 
-    async fn use_of_key(&self, scope: &Scope, key: &str) -> Result<Option<(Vec<u8>, String)>, StoreError> {
+    async fn use_of_key(&self, scope: &Scope, key: &str) -> Result<Option<(Vec<u8>, KeyUse)>, StoreError> {
         let (scope, key) = (scope.clone(), key.to_owned());
         let read = self.readers.read("look up an idempotency key", move |connection| {
             match load::scope(connection, &scope)? {

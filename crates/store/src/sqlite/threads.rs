@@ -16,6 +16,7 @@ use super::lock::private;
 use super::options::{Durability, Options};
 use super::queue::Queue;
 use super::readers::Readers;
+use super::reserved::read_context_secret;
 use super::schema;
 use super::writer::{Desk, Job, Shared, SharedDesk, ask_to_post};
 use super::{Clock, SqliteStore, StoreError, StoreLimits};
@@ -29,6 +30,7 @@ pub(super) struct Threads {
 
 pub(super) struct Opened {
     pub(super) epoch: u64,
+    pub(super) context_secret: [u8; 32],
     pub(super) desk: SharedDesk,
     pub(super) readers: Readers,
     pub(super) threads: Threads,
@@ -57,6 +59,7 @@ pub(super) fn start(
     let mut connection = schema::connect(&options.path, Some(options.durability)).map_err(failed)?;
     let epoch = schema::prepare(&mut connection, &options.path)?;
     let next_task = schema::next_task(&connection)?;
+    let context_secret = read_context_secret(&connection).map_err(failed)?;
     clock.seed(schema::newest_time(&connection)?);
     match options.durability {
         Durability::Process => shared.daybook.open(&options.path, epoch),
@@ -84,7 +87,7 @@ pub(super) fn start(
     let run = move || checkpoint::run(&for_checkpoints, &pace, &gate, post);
     running.push(Builder::new().name("store-checkpoint".to_owned()).spawn(run).map_err(no_thread)?);
     let threads = Threads { running: Mutex::new(running), lock: Mutex::new(Some(lock)) };
-    Ok(Opened { epoch, desk, readers, threads })
+    Ok(Opened { epoch, context_secret, desk, readers, threads })
 }
 
 impl SqliteStore {

@@ -21,6 +21,7 @@ use crate::limits::TaskLimits;
 use crate::outbox::Registration;
 use crate::packed::{events_of, row_of};
 use crate::record::{Admission, Batch, Change, Scope, split};
+use crate::reserved::ReservationChange;
 
 #[derive(Debug)]
 pub(super) struct Write {
@@ -30,6 +31,8 @@ pub(super) struct Write {
     pub(super) state: Option<Json>,
     pub(super) push: Option<Push>,
     pub(super) edge: Option<EdgeRow>,
+    /// The task was a reserved call until now.
+    pub(super) opens_reserved: bool,
     pub(super) body: Body,
     pub(super) reply: oneshot::Sender<Word>,
     /// Room in the queue.
@@ -44,6 +47,8 @@ pub(super) enum Body {
     Told { context: Option<ContextId>, rank: Rank, count: usize, weight: usize, rows: Rows },
     /// Events of a task, which the first of them may create.
     Events { batch: Box<Batch>, rows: Rows, rank: Option<Rank> },
+    /// No task: a reserved call.
+    Reservation(ReservationChange),
     /// No task at all, only an edge.
     Nothing,
 }
@@ -96,8 +101,8 @@ pub(super) struct Push {
 impl Write {
     /// Whether it is a whole life, and nothing rides along.
     pub(super) fn is_a_life_alone(&self) -> bool {
-        let is_alone = self.admission.is_none() && self.state.is_none() && self.edge.is_none();
-        is_alone && matches!(self.body, Body::Life(_))
+        let rides = self.admission.is_some() || self.state.is_some() || self.edge.is_some();
+        !rides && !self.opens_reserved && matches!(self.body, Body::Life(_))
     }
 
     /// Tells whoever waits for it that they lead. Gives the lead back if nobody does.
@@ -225,7 +230,10 @@ impl Body {
             Self::Life(life) => life.fold.json.len(),
             Self::Told { weight, .. } => *weight,
             Self::Events { batch, .. } => batch.bytes(),
-            Self::Nothing => 0,
+            Self::Reservation(ReservationChange::Put(json, _) | ReservationChange::Answer(json, _)) => {
+                json.as_str().len()
+            }
+            Self::Reservation(ReservationChange::Release(_)) | Self::Nothing => 0,
         }
     }
 }

@@ -9,7 +9,7 @@ use chancery_store::{Store, StoreError, StoreLimits};
 use crate::support::*;
 
 async fn admitted(store: &Store, key: &str, body: u8) -> Option<String> {
-    store.admitted(&scope(), &admission(key, body)).await.unwrap().map(|task| task.to_string())
+    store.admitted(&scope(), &admission(key, body)).await.unwrap().map(|used| used.task.to_string())
 }
 
 fn is_duplicate_of(error: &StoreError, id: &str) -> bool {
@@ -67,7 +67,7 @@ pub(crate) async fn keys_belong_to_a_scope(open: impl Fn(StoreLimits) -> Store) 
         let id = format!("t{n}");
         create(&id, TaskState::Working, 0).key("k", n).commit(&store, scope).await.unwrap();
         let task = store.admitted(scope, &admission("k", n)).await.unwrap().unwrap();
-        assert_eq!(task.as_str(), id);
+        assert_eq!(task.task.as_str(), id);
     }
     assert_eq!(admitted(&store, "k", 1).await.as_deref(), Some("t"));
 }

@@ -19,6 +19,7 @@ mod list_pages;
 mod outbox;
 mod push_configs;
 mod recovery;
+mod reserved;
 mod retention;
 mod scopes;
 mod spend;
@@ -89,6 +90,11 @@ macro_rules! store_suite {
                 no_event_is_lost_among_threads,
             }
             checks! { recovery => open: only_tasks_at_work_are_unfinished, tasks_that_wait_are_found_by_their_state, unfinished_pages_join, }
+            checks! { reserved => store(open):
+                a_reserved_call_is_no_task, reserved_calls_are_found_in_pages, a_reserved_call_becomes_a_task,
+                a_key_reserves_once, an_answer_is_kept_with_its_key, what_never_left_frees_its_key,
+                reserved_calls_go_with_their_owner,
+            }
             checks! { edges => open:
                 an_edge_is_there_if_its_batch_is, a_settled_edge_never_changes, an_open_edge_is_replaced,
                 a_call_without_a_task_has_an_edge, open_edges_are_found_until_they_are_settled,

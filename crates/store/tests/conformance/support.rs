@@ -46,7 +46,7 @@ pub(crate) struct Draft {
     id: TaskId,
     context: ContextId,
     wire: Vec<StreamResponse>,
-    batch: Batch,
+    pub(crate) batch: Batch,
 }
 
 /// Begins a batch.

@@ -130,7 +130,7 @@ async fn everything(store: &Store) -> Everything {
     for n in 0..9_u8 {
         for task in 0..5 {
             let found = store.admitted(&scope(), &admission(&n.to_string(), task)).await;
-            keys.push(found.ok().flatten().map(|id| id.to_string()));
+            keys.push(found.ok().flatten().map(|used| used.task.to_string()));
         }
     }
     Everything { tasks, lists, keys }

@@ -13,10 +13,12 @@ use crate::error::StoreError;
 use crate::fold::{Standing, nothing};
 use crate::outbox::check_count;
 use crate::record::{Admission, Batch, Scope, Snapshot};
+use crate::reserved::ReservationChange;
 use crate::sqlite::entry::{Entry, Name};
 use crate::sqlite::failure::{is_of_one_batch, unavailable};
 use crate::sqlite::load;
 use crate::sqlite::place::{MOST_EVENTS, Rank, kept_context};
+use crate::sqlite::reserved;
 use crate::sqlite::write::{Body, Committed, Fold, Life, Push, Rows, Write};
 
 /// What a batch has done, to be shown once it is committed.
@@ -164,6 +166,7 @@ impl Desk {
         let creates = match &write.body {
             Body::Life(_) | Body::Told { .. } => true,
             Body::Events { batch, .. } => batch.creates(),
+            Body::Reservation(change) => return self.write_reservation(write, change),
             Body::Nothing => return Ok(Effect::default()),
         };
         let not_found = || StoreError::NotFound { id: write.id.clone() };
@@ -191,8 +194,11 @@ impl Desk {
             Body::Events { batch, rows, rank } => {
                 self.write_events((scope, &write.id), batch, rows, *rank, write.push.as_ref())?
             }
-            Body::Nothing => return Ok(Effect::default()),
+            Body::Reservation(_) | Body::Nothing => return Ok(Effect::default()),
         };
+        if write.opens_reserved {
+            reserved::remove(&self.connection, scope, &write.id)?;
+        }
         if let Some(state) = &write.state {
             rows::put_state(&self.connection, task, state.as_str())?;
         }
@@ -201,6 +207,17 @@ impl Desk {
             rows::insert_admission(&self.connection, scope, admission, &write.id, now)?;
         }
         Ok(effect)
+    }
+
+    fn write_reservation(&mut self, write: &Write, change: &ReservationChange) -> Result<Effect, Refusal> {
+        let scope = self.scope_or_new(&write.scope)?;
+        if let ReservationChange::Put(_, Some(admission)) = change {
+            check_admission(&self.connection, scope, admission)?;
+            let now = self.clock.now().as_millis();
+            rows::insert_admission(&self.connection, scope, admission, &write.id, now)?;
+        }
+        reserved::write_change(&self.connection, (scope, &write.id), change)?;
+        Ok(Effect::default())
     }
 
     fn write_events(
@@ -420,8 +437,8 @@ impl Desk {
 fn check_admission(connection: &Connection, scope: i64, admission: &Admission) -> Result<(), Refusal> {
     match rows::find_admission(connection, scope, &admission.key)? {
         None => Ok(()),
-        Some((digest, id)) if digest == admission.digest => {
-            Err(StoreError::Duplicate { task: TaskId::from(id) }.into())
+        Some((digest, used)) if digest == admission.digest => {
+            Err(StoreError::Duplicate { task: used.task }.into())
         }
         Some(_) => Err(StoreError::KeyReused.into()),
     }

@@ -2,10 +2,12 @@
 
 use std::sync::LazyLock;
 
-use chancery_protocol::TaskId;
+use chancery_protocol::{Json, TaskId};
 use rusqlite::{Connection, OptionalExtension, Statement, ToSql, params};
 
 use crate::record::{Admission, Scope};
+use crate::reserved::KeyUse;
+use crate::sqlite::load::unreadable;
 use crate::sqlite::place::{self, Rank, state_number};
 use crate::sqlite::sum;
 use crate::sqlite::write::{Fold, Rows};
@@ -163,15 +165,19 @@ pub(super) fn put_state(connection: &Connection, task: i64, json: &str) -> rusql
     Ok(())
 }
 
-/// The digest and the task of a key that has been used.
+/// The digest of a key that has been used, and what for.
 pub(in crate::sqlite) fn find_admission(
     connection: &Connection,
     scope: i64,
     key: &str,
-) -> rusqlite::Result<Option<(Vec<u8>, String)>> {
-    let sql = "SELECT digest, id FROM admissions WHERE scope = ? AND key = ?";
+) -> rusqlite::Result<Option<(Vec<u8>, KeyUse)>> {
+    let sql = "SELECT digest, id, answer FROM admissions WHERE scope = ? AND key = ?";
     let mut select = connection.prepare_cached(sql)?;
-    select.query_row(params![scope, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+    let used = select.query_row(params![scope, key], |row| {
+        let answer = row.get_ref(2)?.as_str_or_null()?.map(Json::parse).transpose().map_err(unreadable)?;
+        Ok((row.get(0)?, KeyUse { task: TaskId::from(row.get::<_, String>(1)?), answer }))
+    });
+    used.optional()
 }
 
 pub(super) fn insert_admission(

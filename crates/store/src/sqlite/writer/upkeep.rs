@@ -167,6 +167,9 @@ impl Desk {
         if keys > 0 {
             return Ok(keys);
         }
+        let sql = "DELETE FROM reserved WHERE scope IN \
+                   (SELECT scope FROM scopes WHERE realm = ? AND owner = ?)";
+        self.connection.prepare_cached(sql)?.execute([realm, owner])?;
         let sql = "DELETE FROM counts WHERE scope IN \
                    (SELECT scope FROM scopes WHERE realm = ? AND owner = ?)";
         self.connection.prepare_cached(sql)?.execute([realm, owner])?;
