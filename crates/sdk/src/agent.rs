@@ -4,7 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 
-use chancery_protocol::{Artifact, ArtifactId, Message, Part, Role, TaskState};
+use chancery_protocol::{
+    Artifact, ArtifactId, BoxFuture, Error, Json, Message, Part, Principal, Role, StreamResponse, TaskId,
+    TaskState,
+};
 
 use crate::turn::Turn;
 
@@ -41,13 +44,55 @@ pub trait Agent: Send + Sync + 'static {
         WhileRunning::Queue(1)
     }
 
-    /// Whether its turns only wait for somebody elsewhere. A task stays SUBMITTED then until the agent says something about
-    /// it, and a turn that died with its process is begun again by the next one, with the same message. The tasks of other
-    /// agents are WORKING as soon as their turn waits, and end with their process, and say why. Asked once, when the agent is
-    /// described.
-    fn only_waits(&self) -> bool {
+    /// Whether the work is done elsewhere and outlives this process. A task stays SUBMITTED then until the agent says
+    /// something about it, and a turn that died with its process is run again by the next one: with the same message, and
+    /// [`Turn::is_resumed`] says so. The tasks of other agents are WORKING as soon as their turn waits, and fail with their
+    /// process. Asked once, when the agent is described.
+    fn works_elsewhere(&self) -> bool {
         false
     }
+
+    /// Whether a task that waits for its client may go on by itself, so that the agent is asked whenever somebody looks at
+    /// it, and after a restart: by a turn that [`Turn::is_refresh`]. Asked once, when the agent is described.
+    fn refreshes(&self) -> bool {
+        false
+    }
+
+    /// A client cancels a task. The task is CANCELED when this returns [`Cancellation::Done`] or
+    /// [`Cancellation::Unknown`]; an error is passed on, and the task goes on. A turn that runs in this process needs
+    /// nothing here: its future is dropped.
+    fn cancel(&self, task: TaskHandle) -> impl Future<Output = Result<Cancellation, Error>> + Send {
+        let _ = task;
+        std::future::ready(Ok(Cancellation::Done(None)))
+    }
+
+    /// A task was ended by somebody else than this agent: by an operator, a limit or a client whose cancel the agent did
+    /// not answer. For agents that have to tell somebody else.
+    fn ended_without_agent(&self, task: TaskHandle) {
+        let _ = task;
+    }
+}
+
+/// A task, for who works on it elsewhere.
+#[derive(Clone, Debug)]
+pub struct TaskHandle {
+    /// Whose task it is.
+    pub principal: Principal,
+    /// The task.
+    pub task: TaskId,
+    /// What the agent's turns have left with [`Turn::set_state`].
+    pub state: Option<Json>,
+}
+
+/// What became of a request to cancel.
+#[derive(Clone, Debug)]
+pub enum Cancellation {
+    /// The work has stopped. The message, if any, becomes the status message.
+    Done(Option<Box<Message>>),
+    /// Nobody knows whether the work has stopped.
+    Unknown,
+    /// The work will stop, and the running turn will hear of it.
+    Pending,
 }
 
 /// What happens to a message for a task whose turn is still running.
@@ -67,6 +112,10 @@ pub struct Outcome {
     pub(crate) artifact: Option<Artifact>,
     /// Whether the message answers directly if there is no task.
     pub(crate) direct: bool,
+    /// How somebody elsewhere has put it, in the place of the rest.
+    pub(crate) forwarded: Option<Box<StreamResponse>>,
+    /// Nobody knows what the agent did, so what was held is charged.
+    pub(crate) is_unknown: bool,
 }
 
 /// The id of an artifact that is all there is.
@@ -79,6 +128,21 @@ static RESULT: LazyLock<ArtifactId> = LazyLock::new(|| ArtifactId::from("result"
 pub struct Failure {
     pub(crate) public: Option<String>,
     pub(crate) cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// What the sender of the message is answered.
+    pub(crate) answer: Option<Box<Error>>,
+    pub(crate) sent: Sent,
+}
+
+/// How far a message had come when its turn failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Nothing left this process: the call is free.
+    Never,
+    /// It was answered, or the agent runs here.
+    #[default]
+    Answered,
+    /// It left, and nobody knows what came of it.
+    Unanswered,
 }
 
 /// Makes an agent of a function from a message to an answer.
@@ -109,6 +173,8 @@ pub(crate) trait AnyAgent: Send + Sync + 'static {
     fn start(self: Arc<Self>, turn: Turn) -> AgentFuture;
     fn opens_task(&self, message: &Message) -> bool;
     fn while_running(&self) -> WhileRunning;
+    fn cancel(self: Arc<Self>, task: TaskHandle) -> BoxFuture<'static, Result<Cancellation, Error>>;
+    fn ended_without_agent(&self, task: TaskHandle);
 }
 
 pub(crate) type AgentFuture = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + Send>>;
@@ -126,6 +192,14 @@ impl<A: Agent> AnyAgent for A {
 
     fn while_running(&self) -> WhileRunning {
         Agent::while_running(self)
+    }
+
+    fn cancel(self: Arc<Self>, task: TaskHandle) -> BoxFuture<'static, Result<Cancellation, Error>> {
+        Box::pin(async move { Agent::cancel(&*self, task).await })
+    }
+
+    fn ended_without_agent(&self, task: TaskHandle) {
+        Agent::ended_without_agent(self, task);
     }
 }
 
@@ -146,7 +220,14 @@ where
 impl Outcome {
     /// Done; the artifacts say the rest.
     pub fn completed() -> Self {
-        Self { state: TaskState::Completed, message: None, artifact: None, direct: false }
+        Self {
+            state: TaskState::Completed,
+            message: None,
+            artifact: None,
+            direct: false,
+            forwarded: None,
+            is_unknown: false,
+        }
     }
 
     /// Done, with a text as its one artifact.
@@ -189,6 +270,43 @@ impl Outcome {
         Self { state: TaskState::AuthRequired, ..Self::completed() }.saying(explanation)
     }
 
+    /// As an agent elsewhere has put it: the last event of the turn, with its ids, metadata and extensions. A message is a
+    /// direct answer.
+    pub fn forwarded(last: StreamResponse) -> Self {
+        match last {
+            StreamResponse::Message(message) => {
+                Self { direct: true, message: Some(message), ..Self::completed() }
+            }
+            last => Self { forwarded: Some(Box::new(last)), ..Self::completed() },
+        }
+    }
+
+    /// Nothing to say: the task stays as this turn found it. Only for turns without a message
+    /// ([`Turn::is_refresh`]).
+    pub fn unchanged() -> Self {
+        Self { state: TaskState::Unspecified, ..Self::completed() }
+    }
+
+    /// Nobody knows what the agent did. What was held for the call is charged.
+    #[must_use]
+    pub fn unknown(mut self) -> Self {
+        self.is_unknown = true;
+        self
+    }
+
+    /// Whether the task is over, where an outcome that was forwarded leaves it in this state.
+    pub(crate) fn ends_task(&self, forwarded: TaskState) -> bool {
+        match self.forwarded {
+            Some(_) => forwarded.is_terminal(),
+            None => self.state.is_terminal(),
+        }
+    }
+
+    /// The client has canceled it.
+    pub(crate) fn canceled() -> Self {
+        Self { state: TaskState::Canceled, ..Self::completed() }
+    }
+
     /// Adds a status message.
     #[must_use]
     pub fn saying(self, text: impl Into<String>) -> Self {
@@ -208,7 +326,34 @@ impl Outcome {
 impl Failure {
     /// A failure whose reason the caller may know.
     pub fn public(reason: impl Into<String>) -> Self {
-        Self { public: Some(reason.into()), cause: None }
+        Self { public: Some(reason.into()), cause: None, answer: None, sent: Sent::Answered }
+    }
+
+    /// Answers the sender of the message with this error. No task comes of a new message; one that exists goes back to
+    /// where the turn found it.
+    pub fn protocol(error: Error) -> Self {
+        Self { public: None, cause: None, answer: Some(Box::new(error)), sent: Sent::Answered }
+    }
+
+    /// Answers the sender of the message with this error as well, where it still waits.
+    #[must_use]
+    pub fn answering(mut self, error: Error) -> Self {
+        self.answer = Some(Box::new(error));
+        self
+    }
+
+    /// Nothing left this process for the message: the call is free, and its idempotency key can be used again.
+    #[must_use]
+    pub fn never_sent(mut self) -> Self {
+        self.sent = Sent::Never;
+        self
+    }
+
+    /// The message left, and nobody knows what came of it: what was held for the call is charged.
+    #[must_use]
+    pub fn unanswered(mut self) -> Self {
+        self.sent = Sent::Unanswered;
+        self
     }
 
     /// Keeps a cause for the log.
@@ -221,7 +366,7 @@ impl Failure {
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { public: None, cause: Some(Box::new(error)) }
+        Self { public: None, cause: Some(Box::new(error)), answer: None, sent: Sent::Answered }
     }
 }
 

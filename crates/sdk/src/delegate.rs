@@ -28,6 +28,8 @@ impl Turn {
         agent: &E,
         message: Message,
     ) -> Result<SendMessageResponse<Task>, Error> {
+        // Nothing leaves before it is written down.
+        self.dispatch().await.map_err(Error::internal)?;
         let own_agent = Identity {
             proof: Proof::Application,
             agent: Some(self.facts.agent.clone()),
@@ -36,7 +38,7 @@ impl Turn {
         let mut context = CallContext::new(self.principal().clone(), "".into());
         context.identity = Arc::new(own_agent);
         context.deadline = Some(self.deadline());
-        context.lineage = self.lineage().map(str::to_owned);
+        context.lineage = self.lineage();
         context.traceparent = self.facts.traceparent.clone();
         let configuration = SendMessageConfiguration { return_immediately: true, ..Default::default() };
         let request = Box::new(SendMessageRequest {

@@ -71,7 +71,7 @@ mod tasks;
 pub mod testing;
 mod turn;
 
-pub use agent::{Agent, Failure, IntoOutcome, Outcome, WhileRunning, agent_fn};
+pub use agent::{Agent, Cancellation, Failure, IntoOutcome, Outcome, TaskHandle, WhileRunning, agent_fn};
 pub use chancery_protocol as protocol;
 pub use chancery_protocol::{
     AgentCard, AgentExtension, AgentSkill, Artifact, Call, CallContext, Content, Endpoint, Error, ErrorCode,
@@ -82,8 +82,8 @@ pub use chancery_store as store;
 #[cfg(feature = "client")]
 pub use client::*;
 #[cfg(feature = "client")]
-pub use relay::{Relay, RelayEndpoint, RelayPeers};
-pub use runtime::{Emit, Runtime};
+pub use relay::{Relay, RelayPeers};
+pub use runtime::{Delivered, Dispatch, Emit, Runtime};
 #[cfg(feature = "server")]
 pub use server::*;
 pub use spec::{AgentSpec, is_agent_name};

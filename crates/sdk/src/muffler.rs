@@ -38,10 +38,6 @@ struct Inner {
     task: Waker,
 }
 
-/// Tells whether what is polled behind a [`Muffler`] waits for something.
-#[derive(Debug)]
-pub(crate) struct Waits(Arc<Muffled>);
-
 #[derive(Debug)]
 struct Muffled {
     state: AtomicU8,
@@ -79,26 +75,12 @@ impl Muffler {
         }
         Poll::Pending
     }
-
-    /// Tells whether what is polled here waits.
-    pub(crate) fn waits(&mut self) -> Waits {
-        Waits(self.inner.get_or_insert_with(|| Inner::new(Waker::noop())).muffled.clone())
-    }
 }
 
 impl Inner {
     fn new(task: &Waker) -> Self {
         let muffled = Arc::new(Muffled { state: AtomicU8::new(WOKEN), task: Mutex::new(task.clone()) });
         Self { waker: Waker::from(muffled.clone()), muffled, task: task.clone() }
-    }
-}
-
-// === impl Waits ===
-
-impl Waits {
-    /// Whether there is no reason to poll it, and nobody does.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.0.state.load(Ordering::Acquire) == 0
     }
 }
 
@@ -200,21 +182,6 @@ mod tests {
             });
             assert_eq!((polled, polls - before), (Poll::Pending, u32::from(woken)));
         }
-    }
-
-    #[test]
-    fn what_has_given_something_is_polled_again_and_what_is_pending_waits() {
-        let mut muffler = Muffler::default();
-        let waits = muffler.waits();
-        let mut given = [Poll::Ready(1), Poll::Ready(2), Poll::Pending].into_iter();
-        let mut poll = || {
-            let context = &mut Context::from_waker(Waker::noop());
-            (muffler.poll(context, |_| given.next().unwrap()), waits.is_waiting())
-        };
-        assert_eq!(poll(), (Poll::Ready(1), false));
-        assert_eq!(poll(), (Poll::Ready(2), false));
-        assert_eq!(poll(), (Poll::Pending, true));
-        assert_eq!(poll(), (Poll::Pending, true));
     }
 
     /// It would wait for ever for what it has not been told of.

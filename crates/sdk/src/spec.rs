@@ -22,7 +22,8 @@ use crate::agent::{Agent, AnyAgent};
 pub struct AgentSpec {
     pub(crate) name: Arc<str>,
     pub(crate) agent: Arc<dyn AnyAgent>,
-    pub(crate) only_waits: bool,
+    pub(crate) works_elsewhere: bool,
+    pub(crate) refreshes: bool,
     pub(crate) description: String,
     pub(crate) version: String,
     pub(crate) provider: Option<AgentProvider>,
@@ -48,7 +49,8 @@ impl AgentSpec {
         Self {
             description: format!("The {name} agent"),
             name: name.into(),
-            only_waits: agent.only_waits(),
+            works_elsewhere: agent.works_elsewhere(),
+            refreshes: agent.refreshes(),
             agent: Arc::new(agent),
             version: "1.0.0".to_owned(),
             provider: None,

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Denied, Hold, Json, JsonError, JsonObject, Message, Part, Principal,
-    SendMessageConfiguration, Task, TaskId, TaskState, Usage, media_type_matches,
+    Artifact, ArtifactId, ContextId, Denied, Error, Json, JsonError, JsonObject, Message, Part, PeerWatch,
+    Principal, SendMessageConfiguration, StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
-use crate::runtime::{Emit, Sink};
+use crate::runtime::{Delivered, Dispatch, Emit, Sink, TurnHandle};
 
 /// One turn: a message, and everything needed to answer it.
 ///
@@ -42,10 +42,38 @@ pub(crate) struct Facts {
     pub(crate) skill: Option<Arc<str>>,
     /// Whose turn it is.
     pub(crate) agent: Arc<str>,
-    /// What the call was let through with.
-    pub(crate) hold: Option<Arc<dyn Hold>>,
     /// What the caller has sent along, where nobody here lets calls through.
     pub(crate) lineage: Option<String>,
+    pub(crate) purpose: Purpose,
+    pub(crate) waits: CallerWaits,
+    /// The member of a pool that the gates have chosen, and who wants to hear how it does.
+    pub(crate) peer: Option<Arc<str>>,
+    pub(crate) peer_watch: Option<Arc<dyn PeerWatch>>,
+    pub(crate) handle: TurnHandle,
+}
+
+/// Why a turn runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client has said something.
+    #[default]
+    Message,
+    /// The turn died with an earlier process.
+    Resume,
+    /// The task waits for its client, and somebody looks at it.
+    Refresh,
+}
+
+/// How the caller waits for what comes of its message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CallerWaits {
+    /// For the outcome.
+    #[default]
+    ForOutcome,
+    /// For each event.
+    ForEvents,
+    /// Not at all.
+    No,
 }
 
 /// The turn is over: its task was canceled, its deadline passed, or the journal refused more.
@@ -147,6 +175,55 @@ impl Turn {
         Ok(())
     }
 
+    /// Writes the call down, with what [`Turn::set_state`] has left, before anything leaves this process for it. From
+    /// then on a crash forgets neither the call nor what is held for it. To be awaited before the first byte that goes to
+    /// anybody else; [`Turn::call`] does it by itself.
+    pub fn dispatch(&self) -> Dispatch<'_> {
+        self.sink.dispatch()
+    }
+
+    /// Emits an event as somebody elsewhere has put it: with its message ids, metadata and extensions. The ids of task and
+    /// context are those of this turn, and the time is now. What ends the turn is its [`Outcome::forwarded`].
+    pub fn forward(&self, event: StreamResponse) -> Emit<'_> {
+        self.sink.forward(event, Vec::new())
+    }
+
+    /// Whether the turn died with an earlier process, and runs again.
+    pub fn is_resumed(&self) -> bool {
+        self.facts.purpose == Purpose::Resume
+    }
+
+    /// Whether no client has said anything: the task waits for its client, and somebody looks at it. The turn says what is
+    /// new, or [`Outcome::unchanged`].
+    pub fn is_refresh(&self) -> bool {
+        self.facts.purpose == Purpose::Refresh
+    }
+
+    /// Has the call admitted anew, for a task that waited for its client and goes on without a message. A refusal ends the
+    /// turn: what waited had been settled.
+    pub async fn unpark(&self) -> Result<(), Error> {
+        self.sink.flush().await.map_err(Error::internal)?;
+        let hold = self.facts.handle.readmit().await?;
+        self.sink.set_hold(hold);
+        Ok(())
+    }
+
+    /// The next message that comes for the task while this turn runs. One that is not taken waits for the turn to end.
+    pub async fn delivered(&self) -> Delivered {
+        let delivered = self.facts.handle.delivered().await;
+        if let Some(hold) = delivered.hold_for_task() {
+            self.sink.set_hold(Some(hold));
+        }
+        self.sink.said(delivered.message().clone());
+        delivered
+    }
+
+    /// The task as the journal has it, with all that this turn has emitted.
+    pub async fn current_task(&self) -> Result<Arc<Task>, Error> {
+        self.sink.flush().await.map_err(Error::internal)?;
+        self.facts.handle.task().await
+    }
+
     /// Says that work goes on, with a word about how.
     pub fn working(&self, progress: impl Into<String>) -> Emit<'_> {
         self.sink.status(TaskState::Working, Some(Message::agent(progress)))
@@ -172,7 +249,7 @@ impl Turn {
     /// is [`Turn::may_spend`].
     pub fn usage(&self, usage: Usage) {
         let consumed = self.sink.add_usage(usage);
-        if let Some(hold) = &self.facts.hold {
+        if let Some(hold) = self.sink.hold() {
             // Whoever refuses it stops the turn, too.
             let _ = hold.spend(consumed);
         }
@@ -181,7 +258,7 @@ impl Turn {
     /// Asks whether so much more may be spent, and has it set aside. What is spent is still to be reported with
     /// [`Turn::usage`], and only that is charged. Who is refused may ask for less. Without a budget everything may be spent.
     pub fn may_spend(&self, more: Usage) -> Result<(), Denied> {
-        let Some(hold) = &self.facts.hold else { return Ok(()) };
+        let Some(hold) = self.sink.hold() else { return Ok(()) };
         let mut total = self.sink.usage();
         total.add(more);
         hold.set_aside(total)
@@ -195,10 +272,10 @@ impl Turn {
     /// The proof that calls made by this turn are made on behalf of its own. [`Turn::call`] passes it on; whoever
     /// calls other agents by another way sends it as the header `Chancery-Lineage`. It comes from the gates in front of
     /// this agent, or from a gateway elsewhere that has let the call through.
-    pub fn lineage(&self) -> Option<&str> {
-        match &self.facts.hold {
-            Some(hold) => hold.lineage(),
-            None => self.facts.lineage.as_deref(),
+    pub fn lineage(&self) -> Option<String> {
+        match self.sink.hold() {
+            Some(hold) => hold.lineage().map(str::to_owned),
+            None => self.facts.lineage.clone(),
         }
     }
 

@@ -238,7 +238,7 @@ async fn a_repeated_message_in_the_queue_waits_once() {
 }
 
 #[tokio::test]
-async fn a_key_gives_even_a_direct_answer_a_task() {
+async fn a_direct_answer_is_repeated_with_its_key() {
     let runs = Counter::default();
     let spec = script({
         let runs = runs.clone();
@@ -248,10 +248,11 @@ async fn a_key_gives_even_a_direct_answer_a_task() {
         }
     });
     let client = serve(AgentSpec::new("direct", spec.direct())).await.rest().with(KEY, "k");
-    let task = client.call("SendMessage", params("hi")).await.task();
-    assert_eq!((state(&task), text(&task["status"]["message"])), (COMPLETED, "done"));
-    assert_eq!(client.call("SendMessage", params("hi")).await.task(), task);
+    let answer = client.call("SendMessage", params("hi")).await.result();
+    assert_eq!(text(&answer["message"]), "done");
+    assert_eq!(client.call("SendMessage", params("hi")).await.result(), answer);
     assert_eq!(runs.get(), 1);
+    assert_eq!(client.call("ListTasks", json!({})).await.result()["totalSize"], 0);
 }
 
 #[tokio::test]

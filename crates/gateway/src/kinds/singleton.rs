@@ -31,7 +31,7 @@ impl<A: Agent> Agent for Singleton<A> {
         self.agent.while_running()
     }
 
-    fn only_waits(&self) -> bool {
-        self.agent.only_waits()
+    fn works_elsewhere(&self) -> bool {
+        self.agent.works_elsewhere()
     }
 }

@@ -12,7 +12,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Client;
 use super::alike::Alike;
 use super::error::ClientError;
-use super::names::Names;
 use super::open::{Heard, Open, Streamed};
 use super::sse::Frame;
 use super::unary::Options;
@@ -28,8 +27,6 @@ pub(crate) struct Feed {
     begun: bool,
     over: bool,
     watch: Watch,
-    /// Of a task that is called otherwise here.
-    names: Option<Box<Names>>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -46,7 +43,6 @@ impl Client {
             begun: false,
             over: false,
             watch: options.watch,
-            names: None,
             _slot: slot,
         })
     }
@@ -56,11 +52,6 @@ impl Feed {
     /// The number of the last event that came; 0 if the agent does not number them.
     pub(crate) fn last_event(&self) -> u64 {
         self.last
-    }
-
-    /// The same stream, with its task called as it is here.
-    pub(crate) fn in_names(self, names: Names) -> Self {
-        Self { names: Some(Box::new(names)), ..self }
     }
 
     /// All that mattered has been said, however the stream ends.
@@ -108,10 +99,6 @@ impl Feed {
                     if self.over {
                         self.satisfied();
                     }
-                    let told = match &self.names {
-                        Some(names) => names.told(told),
-                        None => told,
-                    };
                     return Poll::Ready(Some(Ok(told)));
                 }
                 Err(error) => {

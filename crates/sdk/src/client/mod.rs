@@ -34,7 +34,6 @@ mod http1;
 mod intercept;
 mod jsonrpc;
 mod limit;
-mod names;
 mod open;
 mod origin;
 mod overlap;
@@ -77,14 +76,12 @@ pub(crate) use discovery::{CardSeen, UNREACHABLE};
 pub use error::ClientError;
 pub(crate) use feed::Feed;
 pub use intercept::Interceptor;
-pub(crate) use names::Names;
 pub(crate) use peer::Interface;
 pub(crate) use replied::{HeardEvent, Replied};
 pub use stream::Events;
 pub(crate) use transport::{Outgoing, bare_status, is_of_type, wrong_type};
 pub(crate) use unary::Options;
 pub(crate) use watch::Watch;
-pub(crate) use written::{Sent, Told, only_task};
 
 /// An agent somewhere else. Cloning one is cheap, and all clones share connections and limits.
 ///

@@ -7,16 +7,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::plain_result;
-use chancery_protocol::{
-    Error, Event, Message, Request, SendMessageResponse, StreamResponse, Task, TaskOutline, field,
-};
-use http::response::Parts;
+use chancery_protocol::{Error, Event, StreamResponse, field};
 
-use super::Client;
 use super::error::ClientError;
-use super::settings::Settings;
-use super::transport::{is_of_type, whole_with_trailers};
-use super::unary::{Answer, Finish, Options};
 use super::wire::Wire;
 
 /// An event, and what it says.
@@ -26,50 +19,6 @@ pub(crate) struct Told {
     pub(crate) payload: Result<StreamResponse, Error>,
     /// Whether the peer says that no other follows.
     pub(super) is_last: bool,
-}
-
-/// The answer to a message.
-#[derive(Debug)]
-pub(crate) enum Sent {
-    /// A task, and `{"task":…}` with nothing beside the task, on one line, if that is how it came.
-    Task(Box<Task>, Option<Bytes>),
-    /// The same of a task that has ended, and has a date: it is not going to change, so it is read only in outline.
-    Ended(TaskOutline, Bytes),
-    Message(Message),
-}
-
-/// Reads the answer to a message.
-struct AsWritten;
-
-impl Client {
-    /// Sends a message, and gives the task that comes of it also as it is written.
-    pub(crate) async fn send_as_written(
-        &self,
-        request: &mut Request,
-        options: &mut Options,
-    ) -> Result<Sent, ClientError> {
-        self.attempts(request, options, &AsWritten).await
-    }
-}
-
-impl Finish for AsWritten {
-    type Output = Sent;
-
-    async fn finish(&self, answer: Answer<'_>, settings: &Settings) -> Result<Sent, ClientError> {
-        let (mut head, body) = answer.response.into_parts();
-        let (body, trailers) = whole_with_trailers(body, answer.origin, settings.response_bytes).await?;
-        if let Some(sent) = answer.wire.plain_task(answer.id, &head, &body) {
-            return Ok(sent);
-        }
-        if answer.wire.is_grpc() {
-            head.headers.extend(trailers.unwrap_or_default());
-        }
-        let replied = answer.wire.decode(answer.operation, answer.id, &head, &body)?;
-        Ok(match replied.expect()? {
-            SendMessageResponse::Task(task) => Sent::Task(Box::new(task), None),
-            SendMessageResponse::Message(message) => Sent::Message(message),
-        })
-    }
 }
 
 impl Wire {
@@ -95,25 +44,6 @@ impl Wire {
         Ok((Told { event, payload, is_last: heard.is_last }, None))
     }
 
-    /// The task in an answer that looks as nearly all do.
-    fn plain_task(self, id: u64, head: &Parts, body: &Bytes) -> Option<Sent> {
-        let types: &[&str] = match self {
-            Self::JsonRpc => &["application/json"],
-            _ => &["application/a2a+json", "application/json"],
-        };
-        if !head.status.is_success() || !is_of_type(head, types) {
-            return None;
-        }
-        let json = self.plain(id, body)?;
-        let (task, json) = (only_task(json)?, body.slice_ref(json.as_bytes()));
-        let outline = TaskOutline::read(task).ok()?;
-        if outline.status.state.is_terminal() && outline.status.timestamp.is_some() {
-            return Some(Sent::Ended(outline, json));
-        }
-        let field::Object(task) = serde_json::from_str(task).ok()?;
-        Some(Sent::Task(task, Some(json)))
-    }
-
     /// How many bytes of an envelope stand after what is in it.
     fn envelope_end(self) -> usize {
         usize::from(self == Self::JsonRpc)
@@ -128,10 +58,4 @@ impl Wire {
             _ => None,
         }
     }
-}
-
-/// The task in `{"task":…}`, as long as it is one JSON value. None if there are lines, which nothing can be kept in.
-pub(crate) fn only_task(json: &str) -> Option<&str> {
-    let has_lines = memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some();
-    if has_lines { None } else { json.strip_prefix(r#"{"task":"#)?.strip_suffix('}') }
 }

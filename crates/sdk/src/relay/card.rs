@@ -31,7 +31,7 @@ impl Relay {
 
     /// How far what the agent says is believed.
     pub(crate) fn trust_tier(&self, seen: &CardSeen) -> &'static str {
-        match (self.tells_descent, &seen.key) {
+        match (self.settings.tells_lineage, &seen.key) {
             (false, _) => "untrusted",
             (true, Some(_)) => "verified",
             (true, None) => "trusted",

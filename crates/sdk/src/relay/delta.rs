@@ -1,46 +1,57 @@
 //! What a task says that the journal does not know yet.
 //!
 //! An agent elsewhere shows its task as a whole, again and again: as the first event of each stream, and as the answer
-//! to a look at it. Only what is new in it becomes events here, so that nobody sees anything twice.
-
-use std::collections::HashSet;
+//! to GetTask. Only what is new in it becomes events here, so that nobody sees anything twice.
 
 use chancery_protocol::{
-    Artifact, ContextId, Message, MessageId, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent,
+    Artifact, JsonObject, Message, Role, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent,
+    USAGE_EXTENSION,
 };
-use chancery_store::Batch;
 
-/// The events that lead from what is known of a task to how it stands now. What a client has said is history, whether
-/// the agent keeps it or not.
-pub(super) fn delta(known: &Task, mut now: Task, said: Option<Message>) -> Batch {
-    let mut batch = Batch::default();
-    let context_id = context_of(&now, known);
-    for artifact in std::mem::take(&mut now.artifacts) {
-        if let Some((artifact, append)) = new_in(known, artifact) {
-            batch.artifact(TaskArtifactUpdateEvent {
-                task_id: known.id.clone(),
-                context_id: context_id.clone(),
-                artifact,
-                append,
-                last_chunk: false,
-                metadata: None,
-            });
-        }
-    }
-    let metadata = now.metadata.take().filter(|metadata| known.metadata.as_ref() != Some(metadata));
-    // What was said alone makes no event: it waits for the next one.
-    if now.status != known.status || metadata.is_some() {
-        let history = new_messages(known, now.history, said);
-        let (task_id, status) = (known.id.clone(), now.status);
-        batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata }, history);
-    }
-    batch
+/// What is new in a task: artifacts, then the status with what the agent said before it.
+#[derive(Debug, Default)]
+pub(super) struct Delta {
+    pub(super) artifacts: Vec<TaskArtifactUpdateEvent>,
+    pub(super) status: Option<TaskStatusUpdateEvent>,
+    /// Messages of the agent's that no status shows.
+    pub(super) said: Vec<Message>,
 }
 
-/// The conversation of a task, as its events name it.
-fn context_of(now: &Task, known: &Task) -> ContextId {
-    let named = known.context_id.as_ref().or(now.context_id.as_ref());
-    named.cloned().unwrap_or_else(|| ContextId::from(""))
+impl Delta {
+    /// What leads from what is known of a task to how it stands now.
+    pub(super) fn between(known: &Task, mut now: Task) -> Self {
+        let mut delta = Self::default();
+        for artifact in std::mem::take(&mut now.artifacts) {
+            if let Some((artifact, append)) = new_in(known, artifact) {
+                delta.artifacts.push(TaskArtifactUpdateEvent {
+                    task_id: known.id.clone(),
+                    context_id: "".into(),
+                    artifact,
+                    append,
+                    last_chunk: false,
+                    metadata: None,
+                });
+            }
+        }
+        let metadata = now.metadata.take();
+        let says_more = metadata.as_ref().is_some_and(|said| is_new(known.metadata.as_ref(), said));
+        let (was, is) = (&known.status, &now.status);
+        let same_words = match (&was.message, &is.message) {
+            (Some(was), Some(is)) => was.message_id == is.message_id && was.parts == is.parts,
+            (was, is) => was.is_none() && is.is_none(),
+        };
+        if was.state != is.state || !same_words || says_more {
+            delta.said = new_messages(known, now.history, now.status.message.as_deref());
+            let (task_id, status) = (known.id.clone(), now.status);
+            delta.status = Some(TaskStatusUpdateEvent { task_id, context_id: "".into(), status, metadata });
+        }
+        delta
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.artifacts.is_empty() && self.status.is_none()
+    }
 }
 
 /// The artifact if it is new or another one now; what was appended to it, if that is all.
@@ -63,18 +74,29 @@ fn is_same_but_for_parts(one: &Artifact, other: &Artifact) -> bool {
         && one.extensions == other.extensions
 }
 
-/// What was said, as far as the journal does not have it.
-fn new_messages(known: &Task, history: Vec<Message>, said: Option<Message>) -> Vec<Message> {
-    let current = known.status.message.as_deref();
-    let mut ids: HashSet<MessageId> =
-        known.history.iter().chain(current).map(|message| message.message_id.clone()).collect();
-    history.into_iter().chain(said).filter(|message| ids.insert(message.message_id.clone())).collect()
+/// What the agent said, as far as the journal does not have it. What clients said, the journal has. Ids alone tell no
+/// messages apart: some agents give all of theirs the same one.
+fn new_messages(known: &Task, history: Vec<Message>, status: Option<&Message>) -> Vec<Message> {
+    let before = known.history.iter().chain(known.status.message.as_deref());
+    let mut known: Vec<&Message> = before.chain(status).filter(|said| said.role == Role::Agent).collect();
+    let by_agent = history.into_iter().filter(|said| said.role == Role::Agent);
+    let is_new = |said: &Message| {
+        let is_same = |known: &&Message| known.message_id == said.message_id && known.parts == said.parts;
+        known.iter().position(is_same).map(|place| known.swap_remove(place)).is_none()
+    };
+    by_agent.filter(is_new).collect()
+}
+
+/// Whether metadata says anything beside usage, which is settled here, that is not known.
+fn is_new(known: Option<&JsonObject>, metadata: &JsonObject) -> bool {
+    let Some(said) = metadata.without(USAGE_EXTENSION) else { return false };
+    known.is_none_or(|known| known.merged(&said) != *known)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chancery_protocol::{JsonObject, Part, StreamResponse, TaskState, TaskStatus, Timestamp};
+    use chancery_protocol::{Part, TaskState, TaskStatus};
 
     fn task(parts: &[&str], state: TaskState) -> Task {
         let parts: Vec<_> = parts.iter().map(|text| Part::text(*text)).collect();
@@ -88,74 +110,53 @@ mod tests {
         }
     }
 
-    /// The events as they would be shown, and the task that they make.
-    async fn told(known: &Task, now: &Task, said: Option<Message>) -> (Vec<StreamResponse>, Task) {
-        let store = chancery_store::Store::memory();
-        let scope = chancery_store::Scope { realm: "r".into(), owner: "o".into(), agent: "a".into() };
-        let mut created = Batch::default();
-        created.create(known.clone());
-        store.append(&scope, &known.id, created).await.unwrap();
-        let appended = store.append(&scope, &known.id, delta(known, now.clone(), said)).await.unwrap();
-        let events = appended.events.iter().map(|event| event.payload().unwrap()).collect();
-        (events, (*appended.task.value().unwrap()).clone())
+    #[test]
+    fn nothing_new_is_no_event() {
+        let known = task(&["one"], TaskState::Working);
+        assert!(Delta::between(&known, known.clone()).is_empty());
     }
 
-    #[tokio::test]
-    async fn nothing_new_is_no_event() {
+    #[test]
+    fn only_what_was_appended_is_told() {
         let known = task(&["one"], TaskState::Working);
-        assert!(delta(&known, known.clone(), None).is_empty());
-    }
-
-    #[tokio::test]
-    async fn only_what_was_appended_is_told() {
-        let known = task(&["one"], TaskState::Working);
-        let now = task(&["one", "two", "three"], TaskState::Completed);
-        let (events, folded) = told(&known, &now, None).await;
-        let [StreamResponse::ArtifactUpdate(update), StreamResponse::StatusUpdate(status)] = &events[..]
-        else {
-            panic!("{events:?}")
-        };
+        let delta = Delta::between(&known, task(&["one", "two", "three"], TaskState::Completed));
+        let [update] = &delta.artifacts[..] else { panic!("{delta:?}") };
         assert!(update.append && update.artifact.parts == [Part::text("two"), Part::text("three")]);
-        assert_eq!(status.status.state, TaskState::Completed);
-        assert_eq!(folded, now);
+        assert_eq!(delta.status.unwrap().status.state, TaskState::Completed);
     }
 
-    #[tokio::test]
-    async fn an_artifact_that_is_another_now_is_told_whole() {
+    #[test]
+    fn an_artifact_that_is_another_now_is_told_whole() {
         let known = task(&["one", "two"], TaskState::Working);
         for now in [task(&["onetwo"], TaskState::Working), task(&["one"], TaskState::Working)] {
-            let (events, folded) = told(&known, &now, None).await;
-            assert!(matches!(&events[..], [StreamResponse::ArtifactUpdate(update)] if !update.append));
-            assert_eq!(folded, now);
+            let delta = Delta::between(&known, now);
+            assert!(matches!(&delta.artifacts[..], [update] if !update.append) && delta.status.is_none());
         }
         let mut named = known.clone();
         named.artifacts[0].name = "a name".to_owned();
-        let (events, folded) = told(&known, &named, None).await;
-        assert_eq!((events.len(), folded), (1, named));
+        assert_eq!(Delta::between(&known, named).artifacts.len(), 1);
     }
 
-    #[tokio::test]
-    async fn what_was_said_is_history_once() {
-        let mut known = task(&[], TaskState::InputRequired);
-        known.status.message = Some(Box::new(Message::agent("Which one?")));
-        let (question, answer) = (known.status.message.clone().unwrap(), Message::user("That one"));
-        let mut now = task(&["done"], TaskState::Completed);
-        // One agent keeps the history, another does not.
-        for history in [vec![*question.clone(), answer.clone()], Vec::new()] {
-            now.history = history;
-            let (_, folded) = told(&known, &now, Some(answer.clone())).await;
-            assert_eq!(folded.history, [*question.clone(), answer.clone()]);
-        }
+    #[test]
+    fn messages_with_equal_ids_are_told_apart_by_what_they_say() {
+        let said = |text: &str| Message { message_id: "m".into(), ..Message::agent(text) };
+        let mut known = task(&[], TaskState::Working);
+        known.history = vec![Message::user("go"), said("one")];
+        let mut now = task(&[], TaskState::Completed);
+        now.history = vec![Message::user("go"), said("one"), said("two"), said("two")];
+        now.status.message = Some(Box::new(said("two")));
+        let delta = Delta::between(&known, now);
+        assert_eq!(delta.said.iter().map(Message::text).collect::<Vec<_>>(), ["two"]);
     }
 
-    #[tokio::test]
-    async fn metadata_and_time_are_told_with_the_status() {
-        let known = task(&[], TaskState::Working);
+    #[test]
+    fn metadata_is_told_with_the_status_and_usage_alone_is_not() {
+        let known = task(&[], TaskState::InputRequired);
         let mut now = known.clone();
-        now.metadata = Some(JsonObject::parse(r#"{"b":1.0,"a":12345678901234567890}"#).unwrap());
-        now.status.timestamp = Some(Timestamp::now());
-        let (events, folded) = told(&known, &now, None).await;
-        assert_eq!((events.len(), &folded), (1, &now));
-        assert!(delta(&folded, now, None).is_empty());
+        now.metadata = JsonObject::parse(r#"{"b":1.0,"a":12345678901234567890}"#).ok();
+        let delta = Delta::between(&known, now.clone());
+        assert_eq!(delta.status.unwrap().metadata, now.metadata);
+        now.metadata = JsonObject::single(USAGE_EXTENSION, &1).ok();
+        assert!(Delta::between(&known, now).is_empty());
     }
 }

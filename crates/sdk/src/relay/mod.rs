@@ -16,52 +16,40 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `send` | a message on its way there, and what is made of the answer |
-//! | `stream` | the same, where the answer is a stream |
-//! | `absent` | agents that may not be there yet |
-//! | `card` | the card that is shown, and where it comes from |
-//! | `keep` | a task as it came, written into the journal |
-//! | `queued` | messages that are not let through yet |
-//! | `peers` | the agents behind a relay, and which one has a task |
-//! | `follow/` | a task that goes on there, followed until it ends |
-//! | `line` | who writes, where the same thing could be heard twice |
+//! | `agent` | an agent elsewhere as an agent of this runtime |
+//! | `exchange` | a message on its way there, and what is made of the answer |
+//! | `follow` | a task that goes on there, followed until it ends |
 //! | `delta` | what is new in a task |
-//! | `told` | what callers are told when it goes wrong |
-//! | `look` | looking at tasks, and stopping them |
-//! | `recover` | picking up what an earlier process followed |
+//! | `state` | which agent has a task, and under which ids |
+//! | `peers` | the agents behind a relay |
+//! | `clean` | what an agent may not say here |
+//! | `errors` | what callers are told when it goes wrong |
+//! | `absent`, `card` | agents that may not be there yet; the card that is shown |
 
 mod absent;
+mod agent;
 #[cfg(feature = "server")]
 mod card;
+mod clean;
 mod delta;
+mod errors;
+mod exchange;
 mod follow;
-mod keep;
-mod line;
-mod look;
 mod peers;
-mod queued;
-mod recover;
-mod send;
-mod stream;
-mod told;
+mod state;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{
-    AgentCard, AgentExtension, BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, EventStream,
-    GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
-    ListTaskPushNotificationConfigsResponse, ListTasksRequest, PoolWatch, Principal,
-    PushNotificationConfigRequest, Queued, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest,
-    TaskId, TaskPage, TaskPushNotificationConfig, TaskView,
-};
-use chancery_store::{Scope, Store};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use chancery_protocol::{AgentCard, AgentExtension, PoolWatch};
+use chancery_store::Store;
 
-use crate::client::{Client, ClientError, Options};
-use crate::tasks::{Carriers, Notifier, Tasks, Unstoppable, no_extended_card};
-use line::Line;
+use crate::client::{Client, ClientError};
+use crate::runtime::Runtime;
+use crate::spec::AgentSpec;
+use crate::tasks::Notifier;
+use agent::{RemoteAgent, RemoteSettings};
 
 pub use peers::RelayPeers;
 
@@ -78,33 +66,9 @@ pub struct Relay {
     pub(crate) provenance: Vec<(String, String)>,
     pub(crate) card_checks: Duration,
     pub(crate) push_notifications: bool,
-    blocking_timeout: Duration,
-    patience: Duration,
-    /// Whether it is told on whose behalf calls are made.
-    tells_descent: bool,
+    settings: RemoteSettings,
     /// What its card declares here, besides what it declares there.
     pub(crate) extensions: Vec<AgentExtension>,
-}
-
-/// Relays the calls to one agent elsewhere. Implements [`Endpoint`], so it can be mounted, nested and called like any
-/// other. It follows tasks for as long as a clone of it is there.
-#[derive(Clone)]
-pub struct RelayEndpoint {
-    core: Arc<Core>,
-    /// Stops following when the last one is gone, also of those that came after.
-    stop: Arc<DropGuard>,
-}
-
-struct Core {
-    peers: RelayPeers,
-    tasks: Tasks<Line>,
-    carriers: Carriers<()>,
-    blocking_timeout: Duration,
-    patience: Duration,
-    tells_descent: bool,
-    /// What is committed from time to time is so at the same times, counted from here.
-    began: tokio::time::Instant,
-    stop: CancellationToken,
 }
 
 /// How many streams from one agent are open at a time, and how many calls to it are under way, unless its client says
@@ -139,9 +103,12 @@ impl Relay {
             provenance: Vec::new(),
             card_checks: Duration::from_secs(30),
             push_notifications: true,
-            blocking_timeout: Duration::from_secs(10 * 60),
-            patience: Duration::from_secs(10 * 60),
-            tells_descent: true,
+            settings: RemoteSettings {
+                patience: Duration::from_secs(30),
+                answer_timeout: Duration::from_secs(10 * 60),
+                tells_lineage: true,
+                always_streams: false,
+            },
             extensions: Vec::new(),
         }
     }
@@ -232,18 +199,17 @@ impl Relay {
         self
     }
 
-    /// How long a send may wait for its outcome; ten minutes unless said otherwise.
+    /// How long an answer to a message is waited for; ten minutes unless said otherwise.
     #[must_use]
     pub fn blocking_timeout(mut self, timeout: Duration) -> Self {
-        self.blocking_timeout = timeout;
+        self.settings.answer_timeout = timeout;
         self
     }
 
-    /// For how long the agent may be out of reach before the tasks that it works on count as failed; ten minutes
-    /// unless said otherwise.
+    /// For how long the agent may be out of reach before the tasks that it works on fail; 30 seconds unless said otherwise.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.settings.patience = patience;
         self
     }
 
@@ -251,7 +217,7 @@ impl Relay {
     /// What proves who somebody is it is never told. For agents that nobody trusts.
     #[must_use]
     pub fn untrusted(mut self) -> Self {
-        self.tells_descent = false;
+        self.settings.tells_lineage = false;
         self
     }
 
@@ -262,9 +228,17 @@ impl Relay {
         self
     }
 
-    /// Begins to relay, on a journal, with somebody who posts events to whoever registers for them. A
+    /// Sends every message as a stream where the agent's card has streaming: also for callers that only wait for the outcome.
+    /// Such a call can be canceled at the agent, and is followed after a restart, from its first event on.
+    #[must_use]
+    pub fn always_stream(mut self) -> Self {
+        self.settings.always_streams = true;
+        self
+    }
+
+    /// Runs the agent's tasks on a journal, with somebody who posts events to whoever registers for them. A
     /// [`Server`](crate::Server) does this for the relays that are mounted.
-    pub fn start(&self, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> RelayEndpoint {
+    pub fn start(&self, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> Runtime {
         self.start_after(None, store, notifier)
     }
 
@@ -272,30 +246,20 @@ impl Relay {
     /// known here.
     pub(crate) fn start_after(
         &self,
-        earlier: Option<&RelayEndpoint>,
+        earlier: Option<&Runtime>,
         store: Arc<Store>,
         notifier: Option<Arc<dyn Notifier>>,
-    ) -> RelayEndpoint {
-        let notifier = notifier.filter(|_| self.push_notifications);
-        let tasks = Tasks::new(self.name.clone(), store, notifier);
-        let (stop, guard) = match earlier {
-            Some(earlier) => (earlier.core.stop.clone(), earlier.stop.clone()),
-            None => {
-                let stop = CancellationToken::new();
-                (stop.clone(), Arc::new(stop.drop_guard()))
-            }
-        };
-        let core = Core {
-            peers: self.peers.clone(),
-            tasks: tasks.after(earlier.map(|earlier| &earlier.core.tasks)),
-            carriers: Carriers::default(),
-            blocking_timeout: self.blocking_timeout,
-            patience: self.patience,
-            tells_descent: self.tells_descent,
-            began: tokio::time::Instant::now(),
-            stop,
-        };
-        RelayEndpoint { core: Arc::new(core), stop: guard }
+    ) -> Runtime {
+        let card = self.card.clone().unwrap_or_else(|| Arc::new(AgentCard::new(&*self.name, "", "0.0.0")));
+        Runtime::after(earlier, self.spec(), card, store, notifier)
+    }
+
+    /// The agent as one of this runtime. What it takes and declares is for itself to say.
+    fn spec(&self) -> AgentSpec {
+        let agent = RemoteAgent { peers: self.peers.clone(), settings: self.settings };
+        AgentSpec::new(&*self.name, agent)
+            .push_notifications(self.push_notifications)
+            .blocking_timeout(self.settings.answer_timeout)
     }
 }
 
@@ -311,160 +275,6 @@ fn name_of(card: &AgentCard) -> String {
 impl fmt::Debug for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Relay").field("name", &self.name).field("peers", &self.peers).finish_non_exhaustive()
-    }
-}
-
-// === impl RelayEndpoint ===
-
-impl RelayEndpoint {
-    /// Goes on with the tasks that the agent was working on when an earlier process ended, and says how many. To be
-    /// called once, before the first call is served.
-    pub async fn recover(&self) -> Result<usize, Error> {
-        self.core.recover().await
-    }
-
-    /// Ends a task as FAILED, for a reason that its caller may read, and tells the agent that nobody wants it any more.
-    /// Says whether there was anything to end.
-    pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
-        let (core, scope, id) = (self.core.clone(), self.core.tasks.scope(principal), task_id.clone());
-        let why = why.to_owned();
-        Unstoppable::new(|| async move { core.stop_task(&scope, &id, &why).await }).await
-    }
-
-    /// Takes over what a call of an earlier process holds for a task of this agent.
-    #[cfg(feature = "server")]
-    pub(crate) fn restore_hold(
-        &self,
-        principal: &Principal,
-        task: &TaskId,
-        hold: &Arc<dyn chancery_protocol::Hold>,
-    ) {
-        self.core.tasks.holds.put(&self.core.tasks.scope(principal), task, hold, true);
-    }
-
-    /// Says who lets calls through.
-    #[cfg(feature = "server")]
-    pub(crate) fn guarded_by(&self, door: crate::tasks::Door) {
-        self.core.tasks.guarded_by(door);
-    }
-
-    /// Whether no task is followed, and nobody watches one.
-    #[cfg(feature = "server")]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.core.tasks.live.is_empty()
-    }
-
-    /// Whether somebody follows a task, or watches it.
-    #[cfg(feature = "server")]
-    pub(crate) fn has_live(&self, principal: &Principal, task: &TaskId) -> bool {
-        self.core.tasks.live.find(&self.core.tasks.scope(principal), task).is_some()
-    }
-
-    /// How many tasks are followed.
-    pub fn followed(&self) -> usize {
-        self.core.tasks.live.count(Line::is_followed)
-    }
-}
-
-impl fmt::Debug for RelayEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayEndpoint").field("peers", &self.core.peers).finish_non_exhaustive()
-    }
-}
-
-impl Endpoint for RelayEndpoint {
-    // A caller that goes away does not stop what was begun for it, nor what keeps the journal whole.
-
-    fn send_message(
-        &self,
-        call: Call<Box<SendMessageRequest>>,
-    ) -> impl Future<Output = Result<SendMessageResponse<TaskView>, Error>> + Send {
-        Unstoppable::new(|| self.core.clone().send(call))
-    }
-
-    fn send_streaming_message(
-        &self,
-        call: Call<Box<SendMessageRequest>>,
-    ) -> impl Future<Output = Result<EventStream, Error>> + Send {
-        Unstoppable::new(|| self.core.clone().stream(call))
-    }
-
-    async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
-        self.core.get(call).await
-    }
-
-    async fn list_tasks(&self, call: Call<ListTasksRequest>) -> Result<TaskPage, Error> {
-        self.core.tasks.list(&call).await
-    }
-
-    fn cancel_task(
-        &self,
-        call: Call<CancelTaskRequest>,
-    ) -> impl Future<Output = Result<TaskView, Error>> + Send {
-        Unstoppable::new(|| self.core.clone().cancel(call))
-    }
-
-    async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
-        self.core.subscribe(call).await
-    }
-
-    async fn create_push_config(
-        &self,
-        call: Call<TaskPushNotificationConfig>,
-    ) -> Result<TaskPushNotificationConfig, Error> {
-        self.core.tasks.create_push_config(call).await
-    }
-
-    async fn get_push_config(
-        &self,
-        call: Call<PushNotificationConfigRequest>,
-    ) -> Result<TaskPushNotificationConfig, Error> {
-        self.core.tasks.get_push_config(call).await
-    }
-
-    async fn list_push_configs(
-        &self,
-        call: Call<ListTaskPushNotificationConfigsRequest>,
-    ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
-        self.core.tasks.list_push_configs(call).await
-    }
-
-    async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
-        self.core.tasks.delete_push_config(call).await
-    }
-
-    fn has_queue(&self) -> bool {
-        true
-    }
-
-    fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
-        Box::pin(Unstoppable::new(|| self.core.clone().enqueue(queued)))
-    }
-
-    /// What the agent tells those whom it knows it tells us, and not our callers.
-    async fn extended_card(&self, _: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
-        Err(no_extended_card())
-    }
-}
-
-// === impl Core ===
-
-impl Core {
-    fn scope(&self, context: &CallContext) -> Scope {
-        self.tasks.scope(&context.principal)
-    }
-
-    /// What goes along with the calls that are made for a caller: its trace and extensions, and what it was let through
-    /// with, if the agent may know; nothing that proves who it is.
-    fn options_for(&self, mut context: Box<CallContext>) -> Options {
-        let hold = context.hold.as_ref().filter(|_| self.tells_descent);
-        context.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
-        context.traceparent = context.traceparent.filter(|_| self.tells_descent);
-        let mut options = Options::of(context);
-        options.terms.last_event = None;
-        options.terms.idempotency_key = None;
-        options.keyless = true;
-        options
     }
 }
 

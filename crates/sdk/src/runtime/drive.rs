@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use chancery_protocol::{Error, ErrorCode, Event, Hold, KeptTask, Message, TaskState};
-use chancery_store::{Appended, Batch, Scope, StoreError};
+use chancery_protocol::{
+    CallOutcome, Error, ErrorCode, Event, Hold, KeptTask, Message, TaskId, TaskState, TaskStatus,
+};
+use chancery_store::{Admission, Appended, Batch, ReservationChange, Scope, StoreError};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use tokio::sync::oneshot;
@@ -19,12 +21,13 @@ use tokio::sync::oneshot;
 use super::Core;
 use super::Live;
 use super::failure::{conclude_failure, conclude_panic};
+use super::reserve::{Reservation, answered};
 use super::sink::{Sink, is_full};
-use crate::agent::{AgentFuture, Failure, Outcome};
+use crate::agent::{AgentFuture, Failure, Outcome, Sent};
 use crate::alarm::Alarm;
 use crate::at_once::at_once;
 use crate::canceled::Canceled;
-use crate::tasks::{TurnEnd, Unstoppable, from_store, task_is_over};
+use crate::tasks::{TurnEnd, Unstoppable, from_store, reported, task_is_over};
 
 /// A turn that is being run.
 pub(super) struct Drive {
@@ -38,10 +41,22 @@ pub(super) struct Drive {
     pub(super) live: Option<Arc<Live>>,
     /// Whether there is anything of the task in the journal.
     pub(super) committed: bool,
+    /// What is written down of the call before anything leaves the process for it, if no task is there yet.
+    pub(super) reservation: Option<Box<Reservation>>,
+    /// The idempotency key that the reservation uses up.
+    pub(super) admission: Option<Admission>,
+    /// Whether that is in the store.
+    pub(super) is_reserved: bool,
+    /// How far the message has come, for what its call is charged.
+    pub(super) sent: Sent,
+    /// The status in which the turn found the task; none if it begins one.
+    pub(super) found: Option<Box<TaskStatus>>,
     /// What the call holds, until that goes into the journal with the first batch.
     pub(super) hold: Option<Arc<dyn Hold>>,
     /// Told when the task comes to exist, if somebody waits for that.
     pub(super) opened: Option<oneshot::Sender<Opened>>,
+    /// Told when the task waits for somebody while its turn goes on, if somebody waits for that.
+    pub(super) parked: Option<oneshot::Sender<KeptTask>>,
     /// Whether the task is to be there before the agent has said anything.
     pub(super) shows_beginning: bool,
     pub(super) first: FirstPoll,
@@ -54,6 +69,8 @@ pub(super) enum Done {
     Task(KeptTask),
     /// A direct answer, without a task.
     Message(Message),
+    /// An equal message has been taken since it was looked for: this is its task.
+    Repeats(TaskId),
 }
 
 /// A task that has come to exist.
@@ -73,6 +90,8 @@ pub(super) enum Launched {
     Begun(Arc<Live>, Unstoppable<Result<Done, Error>>),
     /// There will be none: this is the answer.
     Message(Message),
+    /// An equal message has been taken before.
+    Repeats(TaskId),
 }
 
 /// Where a launched turn is polled first.
@@ -84,6 +103,17 @@ pub(super) enum FirstPoll {
     Elsewhere,
 }
 
+/// How the work of a turn has come to its end.
+#[allow(clippy::large_enum_variant, reason = "taken apart at once; a box for each turn would cost more")]
+enum Ending {
+    Outcome(Outcome),
+    Failed(Failure),
+    /// Somebody else has ended the task, or wants it ended.
+    Stopped,
+    /// The process winds down, and the work goes on elsewhere.
+    Abandoned,
+}
+
 /// Why the driver has something to do.
 #[allow(clippy::large_enum_variant, reason = "taken apart at once; a box for each turn would cost more")]
 enum Step {
@@ -92,6 +122,7 @@ enum Step {
     Panicked(Box<dyn std::any::Any + Send>),
     DeadlinePassed,
     Canceled,
+    Abandoned,
 }
 
 /// What stops a turn from outside. Armed only when the agent does not finish at once.
@@ -99,32 +130,153 @@ enum Step {
 struct Stop {
     deadline: Option<Alarm>,
     canceled: Option<Canceled>,
+    /// Fires when the process winds down, for turns whose work goes on without it.
+    abandoned: Option<Canceled>,
 }
 
 // === impl Drive ===
 
 impl Drive {
     pub(super) async fn run(mut self: Box<Self>) -> Result<Done, Error> {
-        let outcome = match self.begin_and_work().await {
-            Ok(Some(outcome)) => outcome,
-            Ok(None) => return self.stopped().await,
-            Err(StoreError::Transition { .. }) => return self.stopped().await,
-            Err(error @ StoreError::TaskFull { .. }) => self.does_not_fit(error),
+        let ending = match self.begin_and_work().await {
+            Ok(ending) => ending,
+            Err(StoreError::Transition { .. }) => Ending::Stopped,
+            Err(error @ StoreError::TaskFull { .. }) => {
+                let full = self.does_not_fit(error);
+                self.tell_agent_of_end().await;
+                Ending::Outcome(full)
+            }
+            Err(StoreError::Duplicate { task }) => return Ok(Done::Repeats(task)),
             Err(error) => return self.lost(error),
         };
-        self.release_agent();
+        self.release_agent(matches!(ending, Ending::Abandoned));
+        match ending {
+            Ending::Outcome(outcome) => self.ended(outcome).await,
+            Ending::Failed(failure) => self.failed(failure).await,
+            Ending::Stopped => self.stopped().await,
+            Ending::Abandoned => {
+                self.finish(true);
+                Err(Error::with_message(ErrorCode::Unavailable, "The server is stopping; try again later"))
+            }
+        }
+    }
+
+    /// Ends a turn that is not run.
+    pub(super) async fn end_as(mut self: Box<Self>, outcome: Outcome) -> Result<Done, Error> {
+        self.release_agent(false);
+        self.ended(outcome).await
+    }
+
+    /// The agent has come to an end.
+    async fn ended(&mut self, outcome: Outcome) -> Result<Done, Error> {
+        if outcome.state == TaskState::Unspecified {
+            self.finish(false);
+            let id = self.sink.task_id();
+            return Ok(Done::Task(self.core.tasks.snapshot(&self.scope, id).await?.task));
+        }
         if outcome.direct
             && self.sink.is_unopened()
             && let Some(message) = outcome.message
         {
-            self.sink.close();
-            return Ok(Done::Message(message.in_context(self.sink.context_id().clone())));
+            let message = message.in_context(self.sink.context_id().clone());
+            self.close_reserved(Ok(&message)).await?;
+            return Ok(Done::Message(message));
+        }
+        if outcome.is_unknown {
+            self.sent = Sent::Unanswered;
         }
         self.sink.conclude(outcome);
         self.conclude().await
     }
 
-    async fn begin_and_work(&mut self) -> Result<Option<Outcome>, StoreError> {
+    /// The agent has failed. Without a task that exists there may be none; one that exists is left as it was found, or fails.
+    async fn failed(&mut self, mut failure: Failure) -> Result<Done, Error> {
+        let (answer, is_public) = (failure.answer.take(), failure.public.is_some());
+        self.sent = failure.sent;
+        let Some(answer) = answer else {
+            let outcome = conclude_failure(self.sink.task_id(), failure);
+            return self.ended(outcome).await;
+        };
+        if !is_public && self.sink.is_unopened() {
+            self.close_reserved(Err(&answer)).await?;
+            return Err(*answer);
+        }
+        let outcome = match &self.found {
+            Some(found) if !is_public && found.state.is_interrupted() => {
+                let message = found.message.clone().map(|message| *message);
+                Outcome { state: found.state, message, ..Outcome::completed() }
+            }
+            _ => {
+                let public = failure.public.take().unwrap_or_else(|| answer.message().to_owned());
+                conclude_failure(self.sink.task_id(), Failure { public: Some(public), ..failure })
+            }
+        };
+        self.ended(outcome).await?;
+        Err(*answer)
+    }
+
+    /// Ends the call without a task. What it holds is settled: all that was done for it is charged.
+    async fn close_reserved(&mut self, answer: Result<&Message, &Error>) -> Result<(), Error> {
+        self.sink.close();
+        let key = self.reservation.as_ref().and_then(|reserved| reserved.key.clone());
+        let (change, outcome) = match self.sent {
+            Sent::Never => (ReservationChange::Release(key), CallOutcome::NotDispatched),
+            Sent::Answered => (answered(answer, key), CallOutcome::Answered),
+            Sent::Unanswered => (answered(answer, key), CallOutcome::Unknown(None)),
+        };
+        let usage = answer.ok().and_then(|message| message.metadata.as_ref()).and_then(reported);
+        let (tasks, id) = (&self.core.tasks, self.sink.task_id());
+        let closed = match (self.is_reserved, self.hold.take()) {
+            (true, _) => tasks.close_reserved(&self.scope, id, change, outcome, usage).await,
+            (false, Some(hold)) if self.sent != Sent::Never => {
+                tasks.record_call(&*hold, id, outcome, usage).await
+            }
+            (false, _) => Ok(()),
+        };
+        closed.map_err(from_store)?;
+        self.finish(true);
+        Ok(())
+    }
+
+    /// Writes the call down before anything leaves the process for it.
+    async fn dispatch(&mut self, mut batch: Box<Batch>) -> Result<(), StoreError> {
+        if let Some(mut reservation) = self.reservation.take().filter(|_| self.sink.is_unopened()) {
+            if batch.state.is_some() {
+                reservation.state = batch.state.take();
+            }
+            // What goes with the first event waits for it.
+            batch.push.take().into_iter().for_each(|push| self.sink.set_push(push));
+            let written = self.reserve(&reservation).await;
+            self.reservation = Some(reservation);
+            written?;
+        } else if !batch.is_empty() || !self.committed {
+            self.commit(batch, false).await?;
+        } else if batch.state.is_some() {
+            self.append(batch).await?;
+        }
+        self.sink.dispatched();
+        Ok(())
+    }
+
+    pub(super) async fn reserve(&mut self, reservation: &Reservation) -> Result<(), StoreError> {
+        // Whoever wants it stopped from now on must find it.
+        self.enter().work.lock().reserved.get_or_insert_default();
+        let call = reservation.json()?;
+        let change = ReservationChange::Put(call, self.admission.take());
+        let (tasks, id) = (&self.core.tasks, self.sink.task_id());
+        tasks.reserve(&self.scope, id, change, self.hold.take()).await?;
+        self.is_reserved = true;
+        Ok(())
+    }
+
+    /// Tells the agent that somebody else has ended its task, if it works elsewhere.
+    async fn tell_agent_of_end(&mut self) {
+        if self.core.spec.works_elsewhere && self.sink.is_dispatched() {
+            self.core.tell_agent_of_end(&self.scope, self.sink.task_id()).await;
+        }
+    }
+
+    async fn begin_and_work(&mut self) -> Result<Ending, StoreError> {
         if self.shows_beginning && self.committed {
             self.tell_opened();
         }
@@ -139,17 +291,25 @@ impl Drive {
         self.work().await
     }
 
-    /// Drives the agent to its outcome; none if the task was canceled.
-    async fn work(&mut self) -> Result<Option<Outcome>, StoreError> {
+    /// Drives the agent to its end.
+    async fn work(&mut self) -> Result<Ending, StoreError> {
         let mut stop = Stop::default();
+        if self.core.spec.works_elsewhere {
+            stop.abandoned = Some(Canceled::new(self.core.abandoned.clone()));
+        }
         // Whether the agent waits for something, and nobody has had a chance to wake it.
         let mut agent_waits = false;
         loop {
             // Taken apart before anything is awaited: a turn that waits is not to hold room for how it may end.
             let batch = match self.step(&mut stop, agent_waits).await {
                 Step::Emitted(batch) => batch,
-                over => return Ok(self.outcome(over)),
+                over => return Ok(self.ending(over).await),
             };
+            if self.sink.dispatch_is_asked() {
+                self.dispatch(batch).await?;
+                agent_waits = false;
+                continue;
+            }
             let more_is_coming = is_full(&batch);
             let took_no_time = self.commit_and_tell(batch).await?;
             agent_waits = took_no_time && !more_is_coming;
@@ -157,23 +317,33 @@ impl Drive {
                 // A long burst is shown while it goes on, and leaves room for others.
                 tokio::task::yield_now().await;
                 if self.deadline <= tokio::time::Instant::now().into_std() {
-                    return Ok(self.outcome(Step::DeadlinePassed));
+                    return Ok(self.ending(Step::DeadlinePassed).await);
                 }
             }
         }
     }
 
-    /// What the last step of a turn comes to; none if the task was canceled.
-    fn outcome(&self, last: Step) -> Option<Outcome> {
-        let id = self.sink.task_id();
+    /// What the last step of a turn comes to.
+    async fn ending(&mut self, last: Step) -> Ending {
         match last {
-            Step::Returned(Ok(outcome)) => Some(outcome),
-            Step::Returned(Err(failure)) => Some(conclude_failure(id, failure)),
-            Step::Panicked(panic) => Some(conclude_panic(id, &*panic)),
+            Step::Returned(Ok(outcome)) => Ending::Outcome(outcome),
+            Step::Returned(Err(failure)) => Ending::Failed(failure),
+            Step::Panicked(panic) => Ending::Outcome(conclude_panic(self.sink.task_id(), &*panic)),
             Step::DeadlinePassed => {
-                Some(conclude_failure(id, Failure::public("The deadline of the turn has passed")))
+                self.tell_agent_of_end().await;
+                let failure = Failure::public("The deadline of the turn has passed");
+                Ending::Failed(self.not_by_agent(failure))
             }
-            Step::Emitted(_) | Step::Canceled => None,
+            Step::Emitted(_) | Step::Canceled => Ending::Stopped,
+            Step::Abandoned => Ending::Abandoned,
+        }
+    }
+
+    /// A failure that the agent has not told of: what it did meanwhile, elsewhere, is not known.
+    fn not_by_agent(&self, failure: Failure) -> Failure {
+        match self.core.spec.works_elsewhere && self.sink.is_dispatched() {
+            true => failure.unanswered(),
+            false => failure,
         }
     }
 
@@ -212,8 +382,12 @@ impl Drive {
             self.enter();
         }
         let appended = self.append(batch).await?;
+        self.sink.committed();
         self.committed = true;
         self.hold = None;
+        if let Some(live) = self.live.as_ref().filter(|_| self.is_reserved) {
+            live.work.lock().shown();
+        }
         let state = appended.task.state();
         if is_all {
             let _ = self.opened.take().map(|opened| opened.send(Opened::Over(appended.events)));
@@ -222,6 +396,8 @@ impl Drive {
         self.tell_opened();
         if last {
             self.end_streams(state, appended.number);
+        } else if state.is_interrupted() {
+            self.park(&appended.task);
         }
         if let Some(live) = &self.live {
             live.publish(appended.events, state.is_terminal());
@@ -229,12 +405,24 @@ impl Drive {
         Ok(appended.task)
     }
 
-    /// Commits a batch. What belongs to a task that exists has been promised; what would begin one has not.
-    async fn append(&mut self, batch: Box<Batch>) -> Result<Appended, StoreError> {
+    /// The task waits for its client while the turn goes on: what the call held has been settled.
+    fn park(&mut self, task: &KeptTask) {
+        self.sink.set_hold(None);
+        if let Some(parked) = self.parked.take() {
+            let _ = parked.send(task.clone());
+        }
+    }
+
+    /// Commits a batch. What belongs to a call that is written down has been promised; what would begin one has not.
+    async fn append(&mut self, mut batch: Box<Batch>) -> Result<Appended, StoreError> {
+        batch.opens_reserved = self.is_reserved && !self.committed;
+        if !self.committed {
+            batch.admission = self.admission.take();
+        }
         let (tasks, id) = (&self.core.tasks, self.sink.task_id());
-        match self.committed {
-            true => tasks.append_promised(&self.scope, id, batch).await,
-            false => tasks.append_held(&self.scope, id, batch, self.hold.clone()).await,
+        match self.committed || self.is_reserved {
+            true => tasks.append_promised(&self.scope, id, batch, self.sent).await,
+            false => tasks.append_held(&self.scope, id, batch, self.hold.clone(), self.sent).await,
         }
     }
 
@@ -272,6 +460,18 @@ impl Drive {
         live.clone()
     }
 
+    /// Runs the turn until it has ended, or its task waits for somebody: then the turn goes on by itself.
+    pub(super) async fn run_until_parked(mut self: Box<Self>) -> Result<Done, Error> {
+        let (sender, mut parked) = oneshot::channel();
+        self.parked = Some(sender);
+        let mut turn = Unstoppable::new(|| self.run());
+        tokio::select! {
+            biased;
+            done = &mut turn => done,
+            Ok(task) = &mut parked => Ok(Done::Task(task)),
+        }
+    }
+
     /// Tells when the task comes to exist.
     pub(super) fn when_opened(&mut self) -> oneshot::Receiver<Opened> {
         let (opened, task) = oneshot::channel();
@@ -302,6 +502,7 @@ impl Drive {
             Ok(opened) => Ok(Launched::Task(opened)),
             Err(_) => match turn.await? {
                 Done::Message(message) => Ok(Launched::Message(message)),
+                Done::Repeats(task) => Ok(Launched::Repeats(task)),
                 Done::Task(_) => Err(ErrorCode::InvalidAgentResponse.into()),
             },
         }
@@ -339,9 +540,15 @@ impl Drive {
         conclude_failure(self.sink.task_id(), Failure::public(error.message()))
     }
 
-    /// The task has ended without us: it was canceled.
+    /// The task has ended without us, or is to end for a reason that whoever wants it ended has left.
     async fn stopped(&mut self) -> Result<Done, Error> {
-        self.release_agent();
+        let wanted = self.live.as_ref().and_then(|live| live.work.lock().ending.take());
+        if let Some(outcome) = wanted {
+            self.tell_agent_of_end().await;
+            self.sent = if self.sink.is_dispatched() { Sent::Unanswered } else { Sent::Answered };
+            self.sink.conclude(outcome);
+            return Box::pin(self.conclude()).await;
+        }
         self.finish(true);
         let snapshot =
             self.core.tasks.store.snapshot(&self.scope, self.sink.task_id()).await.map_err(from_store)?;
@@ -351,13 +558,16 @@ impl Drive {
     /// The store failed: what was not committed was never shown, and nothing more can be said.
     fn lost(&mut self, error: StoreError) -> Result<Done, Error> {
         tracing::error!(task.id = %self.sink.task_id(), error = %error, "turn of task {} is lost", self.sink.task_id());
-        self.release_agent();
+        self.release_agent(false);
         self.finish(true);
         Err(from_store(error))
     }
 
     /// Drops the agent's future, which stops whatever it was doing.
-    fn release_agent(&mut self) {
+    fn release_agent(&mut self, is_abandoned: bool) {
+        if is_abandoned {
+            self.sink.abandon();
+        }
         let idle: AgentFuture = Box::pin(std::future::pending());
         let agent = std::mem::replace(&mut self.agent, idle);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(agent))) {
@@ -369,6 +579,7 @@ impl Drive {
     fn finish(&mut self, over: bool) {
         self.sink.close();
         let Some(live) = self.live.take() else { return };
+        live.work.lock().shown();
         if over {
             live.work.lock().running = None;
             live.refuse_queue(|| task_is_over(live.task_id()));
@@ -393,6 +604,9 @@ impl Stop {
         let canceled = self.canceled.get_or_insert_with(|| Canceled::new(sink.cancellation().clone()));
         if canceled.poll(context).is_ready() {
             return Poll::Ready(Step::Canceled);
+        }
+        if self.abandoned.as_mut().is_some_and(|abandoned| abandoned.poll(context).is_ready()) {
+            return Poll::Ready(Step::Abandoned);
         }
         let alarm = self.deadline.get_or_insert_with(|| Alarm::at(deadline.into()));
         alarm.poll(context).map(|()| Step::DeadlinePassed)

@@ -6,51 +6,64 @@
 
 mod drive;
 mod failure;
+mod handle;
 mod queue;
 mod queued;
 mod recover;
+mod refresh;
+mod reserve;
 mod send;
 mod sink;
 mod take;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chancery_protocol::{
-    AgentCard, BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode, EventStream,
-    GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
-    ListTaskPushNotificationConfigsResponse, ListTasksRequest, Message, Principal,
-    PushNotificationConfigRequest, Queued, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest,
-    TaskId, TaskPage, TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
+    AgentCard, AgentExtension, BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode,
+    EventStream, GetExtendedAgentCardRequest, GetTaskRequest, Json, ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse, ListTasksRequest, Principal, PushNotificationConfigRequest,
+    Queued, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId, TaskPage,
+    TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
 };
 use chancery_store::{Batch, Scope, Store, StoreError};
 
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::agent::{Cancellation, Outcome, Sent, TaskHandle};
 use crate::spec::AgentSpec;
 #[cfg(feature = "server")]
 use crate::tasks::Door;
-use crate::tasks::{
-    Carriers, Notifier, Tasks, Unstoppable, from_store, no_extended_card, task_is_over, view,
-};
-use drive::Done;
+use crate::tasks::{Notifier, Tasks, Unstoppable, Waits, from_store, no_extended_card, task_is_over, view};
 use queue::Work;
 
 pub(crate) use failure::contained;
-pub use sink::Emit;
+pub use handle::Delivered;
+pub(crate) use handle::TurnHandle;
 pub(crate) use sink::Sink;
+pub use sink::{Dispatch, Emit};
 
 /// A task that somebody works on or watches.
 type Live = crate::tasks::Live<Work>;
 
+/// How long an agent elsewhere may take to answer a cancel.
+const LONGEST_CANCEL: Duration = Duration::from_secs(5);
+
 /// Runs one agent. Implements [`Endpoint`], so it can be mounted, nested and called like any other.
 #[derive(Clone, Debug)]
-pub struct Runtime(Arc<Core>);
+pub struct Runtime {
+    core: Arc<Core>,
+    /// Lets go of what goes on elsewhere when the last one is gone, also of those that came after.
+    abandon: Arc<DropGuard>,
+}
 
 #[derive(Debug)]
 struct Core {
     spec: AgentSpec,
     card: Arc<AgentCard>,
     tasks: Tasks<Work>,
-    /// The turns that are polled by the streams that began them.
-    carriers: Carriers<Result<Done, Error>>,
+    /// Fires when nobody serves the agent any more: turns whose work goes on elsewhere end here, and their tasks do not.
+    abandoned: CancellationToken,
 }
 
 impl Runtime {
@@ -80,45 +93,66 @@ impl Runtime {
     ) -> Self {
         let notifier = notifier.filter(|_| spec.push_notifications);
         let tasks = Tasks::new(spec.name.clone(), store, notifier);
-        let tasks = tasks.after(earlier.map(|earlier| &earlier.0.tasks));
-        Self(Arc::new(Core { spec, card, tasks, carriers: Carriers::default() }))
+        let tasks = tasks.after(earlier.map(|earlier| &earlier.core.tasks));
+        let (abandoned, abandon) = match earlier {
+            Some(earlier) => (earlier.core.abandoned.clone(), earlier.abandon.clone()),
+            None => {
+                let abandoned = CancellationToken::new();
+                (abandoned.clone(), Arc::new(abandoned.drop_guard()))
+            }
+        };
+        Self { core: Arc::new(Core { spec, card, tasks, abandoned }), abandon }
     }
 
     /// Ends the tasks of this agent that were being worked on when an earlier process ended, as FAILED with a
     /// reason, and says how many. To be called once, before the first call is served.
     pub async fn recover(&self) -> Result<usize, Error> {
-        self.0.recover().await
+        self.core.recover().await
     }
 
     /// Goes on with a task that waits in AUTH_REQUIRED, once its owner has authenticated out of band.
     pub async fn resume(&self, principal: &Principal, task_id: &TaskId) -> Result<(), Error> {
-        Unstoppable::new(|| self.0.clone().resume(principal.clone(), task_id.clone())).await
+        Unstoppable::new(|| self.core.clone().resume(principal.clone(), task_id.clone())).await
     }
 
     /// Ends a task as FAILED, for a reason that its caller may read, and stops whoever works on it. Says whether there
     /// was anything to end.
     pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
-        let (core, scope, id) = (self.0.clone(), self.0.tasks.scope(principal), task_id.clone());
-        let said = Message::agent(why);
-        let ended =
-            Unstoppable::new(|| core.end_from_outside(scope, id, TaskState::Failed, Some(said))).await;
-        match ended {
+        let (core, scope, id) = (self.core.clone(), self.core.tasks.scope(principal), task_id.clone());
+        let outcome = Outcome::failed(why);
+        Unstoppable::new(|| async move { core.stop(scope, id, outcome).await }).await
+    }
+
+    /// Cancels a task, also one that its caller has not been shown yet. Says whether there was anything to cancel.
+    #[cfg(feature = "server")]
+    pub(crate) async fn cancel(&self, principal: &Principal, task_id: &TaskId) -> Result<bool, Error> {
+        let (core, scope, id) = (self.core.clone(), self.core.tasks.scope(principal), task_id.clone());
+        if core.end_reserved(&scope, &id, Outcome::canceled()) {
+            return Ok(true);
+        }
+        match Unstoppable::new(|| core.cancel(scope, id)).await {
             Ok(_) => Ok(true),
             Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
             Err(error) => Err(error),
         }
     }
 
+    /// Whether the agent is elsewhere.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_remote(&self) -> bool {
+        self.core.spec.refreshes
+    }
+
     /// Whether nobody works on a task, and nobody watches one.
     #[cfg(feature = "server")]
     pub(crate) fn is_idle(&self) -> bool {
-        self.0.tasks.live.is_empty()
+        self.core.tasks.live.is_empty()
     }
 
     /// Whether somebody works on a task, or watches it.
     #[cfg(feature = "server")]
     pub(crate) fn has_live(&self, principal: &Principal, task: &TaskId) -> bool {
-        self.0.tasks.live.find(&self.0.tasks.scope(principal), task).is_some()
+        self.core.tasks.live.find(&self.core.tasks.scope(principal), task).is_some()
     }
 
     /// Takes over what a call of an earlier process holds for a task of this agent.
@@ -129,18 +163,18 @@ impl Runtime {
         task: &TaskId,
         hold: &Arc<dyn chancery_protocol::Hold>,
     ) {
-        self.0.tasks.holds.put(&self.0.tasks.scope(principal), task, hold, true);
+        self.core.tasks.holds.put(&self.core.tasks.scope(principal), task, hold, true);
     }
 
     /// Says who lets calls through.
     #[cfg(feature = "server")]
     pub(crate) fn guarded_by(&self, door: Door) {
-        self.0.tasks.guarded_by(door);
+        self.core.tasks.guarded_by(door);
     }
 
     /// How many turns are running, not counting those that have not waited for anything yet.
     pub fn running_turns(&self) -> usize {
-        self.0.tasks.live.count(|work| work.running.is_some())
+        self.core.tasks.live.count(|work| work.running.is_some())
     }
 }
 
@@ -149,7 +183,7 @@ impl Endpoint for Runtime {
         &self,
         call: Call<Box<SendMessageRequest>>,
     ) -> impl Future<Output = Result<SendMessageResponse<TaskView>, Error>> + Send {
-        let core = self.0.clone();
+        let core = self.core.clone();
         async move {
             core.check(&call.context)?;
             core.send(call).await
@@ -160,7 +194,7 @@ impl Endpoint for Runtime {
         &self,
         call: Call<Box<SendMessageRequest>>,
     ) -> impl Future<Output = Result<EventStream, Error>> + Send {
-        let core = self.0.clone();
+        let core = self.core.clone();
         async move {
             core.check(&call.context)?;
             core.check_streaming()?;
@@ -169,58 +203,64 @@ impl Endpoint for Runtime {
     }
 
     async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
-        self.0.check(&call.context)?;
+        self.core.check(&call.context)?;
         call.request.validate()?;
-        let scope = self.0.scope(&call.context);
-        let task = self.0.tasks.snapshot(&scope, &call.request.id).await?.task;
+        let scope = self.core.scope(&call.context);
+        let task = self.core.look_at(&scope, &call.request.id).await?;
         Ok(view(task, call.request.history_length))
     }
 
     async fn list_tasks(&self, call: Call<ListTasksRequest>) -> Result<TaskPage, Error> {
-        self.0.check(&call.context)?;
-        self.0.tasks.list(&call).await
+        self.core.check(&call.context)?;
+        self.core.tasks.list(&call).await
     }
 
     async fn cancel_task(&self, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
-        self.0.check(&call.context)?;
-        let (core, scope) = (self.0.clone(), self.0.scope(&call.context));
+        self.core.check(&call.context)?;
+        let (core, scope) = (self.core.clone(), self.core.scope(&call.context));
         // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
-        Unstoppable::new(|| core.end_from_outside(scope, call.request.id, TaskState::Canceled, None)).await
+        Unstoppable::new(|| core.cancel(scope, call.request.id)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
-        self.0.check(&call.context)?;
-        self.0.check_streaming()?;
-        Ok(self.0.tasks.subscribe(&call).await?.2)
+        self.core.check(&call.context)?;
+        self.core.check_streaming()?;
+        let (_, snapshot, events) = self.core.tasks.subscribe(&call).await?;
+        if snapshot.task.state().is_interrupted() {
+            let (core, scope) = (self.core.clone(), self.core.scope(&call.context));
+            let refreshed = core.start_refresh(&scope, snapshot).await;
+            drop(refreshed);
+        }
+        Ok(events)
     }
 
     async fn create_push_config(
         &self,
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.0.check(&call.context)?;
-        self.0.tasks.create_push_config(call).await
+        self.core.check(&call.context)?;
+        self.core.tasks.create_push_config(call).await
     }
 
     async fn get_push_config(
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.0.check(&call.context)?;
-        self.0.tasks.get_push_config(call).await
+        self.core.check(&call.context)?;
+        self.core.tasks.get_push_config(call).await
     }
 
     async fn list_push_configs(
         &self,
         call: Call<ListTaskPushNotificationConfigsRequest>,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
-        self.0.check(&call.context)?;
-        self.0.tasks.list_push_configs(call).await
+        self.core.check(&call.context)?;
+        self.core.tasks.list_push_configs(call).await
     }
 
     async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
-        self.0.check(&call.context)?;
-        self.0.tasks.delete_push_config(call).await
+        self.core.check(&call.context)?;
+        self.core.tasks.delete_push_config(call).await
     }
 
     fn has_queue(&self) -> bool {
@@ -228,14 +268,14 @@ impl Endpoint for Runtime {
     }
 
     fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
-        Box::pin(Unstoppable::new(|| self.0.clone().enqueue(queued)))
+        Box::pin(Unstoppable::new(|| self.core.clone().enqueue(queued)))
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
-        self.0.check(&call.context)?;
-        match &self.0.spec.extended_card {
+        self.core.check(&call.context)?;
+        match &self.core.spec.extended_card {
             Some(make) => {
-                let public = (*self.0.card).clone();
+                let public = (*self.core.card).clone();
                 contained("extended_card", || make(&call.context.principal, public)).map(Arc::new)
             }
             None => Err(no_extended_card()),
@@ -251,17 +291,7 @@ impl Core {
 
     /// Extensions that the agent requires must be activated by every call.
     fn check(&self, context: &CallContext) -> Result<(), Error> {
-        let required = self.spec.extensions.iter().filter(|extension| extension.required);
-        let missing: Vec<_> = required
-            .filter(|extension| !context.extensions.contains(&extension.uri))
-            .map(|extension| extension.uri.as_str())
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let missing = missing.join(", ");
-        let text = format!("A required extension was not declared; send `A2A-Extensions: {missing}`");
-        Err(Error::with_message(ErrorCode::ExtensionSupportRequired, text).about("extensions", missing))
+        check_extensions(&self.spec.extensions, &context.extensions)
     }
 
     fn check_streaming(&self) -> Result<(), Error> {
@@ -272,19 +302,86 @@ impl Core {
             .about("capability", "streaming"))
     }
 
+    /// A call that this server makes for whoever owns the tasks of a scope.
+    fn own_context(&self, scope: &Scope) -> Box<CallContext> {
+        let principal = Principal { realm: scope.realm.clone(), id: scope.owner.clone() };
+        CallContext::new(principal, self.spec.name.clone())
+    }
+
+    /// Cancels a task: the agent is asked first if it works elsewhere, and may refuse.
+    async fn cancel(self: Arc<Self>, scope: Scope, id: TaskId) -> Result<TaskView, Error> {
+        let snapshot = self.tasks.snapshot(&scope, &id).await?;
+        let is_open = !snapshot.task.is_over() && !snapshot.state.as_ref().is_some_and(Waits::is);
+        let mut outcome = Outcome::canceled();
+        let mut sent = Sent::Answered;
+        if self.spec.works_elsewhere && is_open {
+            let handle = self.handle(&scope, &id, snapshot.state);
+            let asked = self.spec.agent.clone().cancel(handle);
+            match tokio::time::timeout(LONGEST_CANCEL, asked).await {
+                Ok(Ok(Cancellation::Done(said))) => outcome.message = said.map(|said| *said),
+                Ok(Ok(Cancellation::Unknown)) | Err(_) => sent = Sent::Unanswered,
+                Ok(Ok(Cancellation::Pending)) => {
+                    return Ok(TaskView::whole(self.tasks.snapshot(&scope, &id).await?.task));
+                }
+                Ok(Err(refused)) => return Err(refused),
+            }
+        }
+        self.end_from_outside(&scope, &id, outcome, sent).await
+    }
+
+    /// Ends a task for a reason of this server's, and tells the agent if it works elsewhere.
+    async fn stop(&self, scope: Scope, id: TaskId, outcome: Outcome) -> Result<bool, Error> {
+        let Outcome { state, message, .. } = outcome;
+        let again = || Outcome { state, message: message.clone(), ..Outcome::completed() };
+        if self.end_reserved(&scope, &id, again()) {
+            return Ok(true);
+        }
+        let sent = if self.spec.works_elsewhere { Sent::Unanswered } else { Sent::Answered };
+        match self.end_from_outside(&scope, &id, again(), sent).await {
+            Ok(_) => {
+                if self.spec.works_elsewhere {
+                    self.tell_agent_of_end(&scope, &id).await;
+                }
+                Ok(true)
+            }
+            Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has a call end that is no task yet. Whether it was one.
+    fn end_reserved(&self, scope: &Scope, id: &TaskId, outcome: Outcome) -> bool {
+        let Some(live) = self.tasks.live.find(scope, id) else { return false };
+        let mut work = live.work.lock();
+        let (Some(_), Some(running)) = (&work.reserved, work.running.clone()) else { return false };
+        work.ending = Some(outcome);
+        running.cancel();
+        true
+    }
+
+    /// Tells the agent that somebody else has ended its task.
+    async fn tell_agent_of_end(&self, scope: &Scope, id: &TaskId) {
+        let state = self.tasks.store.snapshot(scope, id).await.ok().and_then(|snapshot| snapshot.state);
+        self.spec.agent.ended_without_agent(self.handle(scope, id, state));
+    }
+
+    fn handle(&self, scope: &Scope, id: &TaskId, state: Option<Json>) -> TaskHandle {
+        TaskHandle { principal: self.own_context(scope).principal, task: id.clone(), state }
+    }
+
     /// Ends a task in the name of somebody else than its turn, then stops whoever works on it. The status is committed
     /// here and not by the turn, so that a turn which never yields cannot hold it up.
     async fn end_from_outside(
-        self: Arc<Self>,
-        scope: Scope,
-        id: TaskId,
-        state: TaskState,
-        said: Option<Message>,
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        outcome: Outcome,
+        sent: Sent,
     ) -> Result<TaskView, Error> {
-        let (scope, id) = (&scope, &id);
+        let Outcome { state, message, .. } = outcome;
         let snapshot = self.tasks.snapshot(scope, id).await?;
         let context_id = snapshot.task.value()?.context_id.clone().unwrap_or_else(|| "".into());
-        let said = said.map(|said| said.in_task(id.clone()).in_context(context_id.clone()));
+        let said = message.map(|said| said.in_task(id.clone()).in_context(context_id.clone()));
         let status = TaskStatusUpdateEvent {
             task_id: id.clone(),
             context_id,
@@ -293,7 +390,7 @@ impl Core {
         };
         let mut batch = Batch::default();
         batch.status(status, None);
-        match self.tasks.append(scope, id, batch).await {
+        match self.tasks.append_held(scope, id, batch, None, sent).await {
             Ok(appended) => {
                 if let Some(live) = self.tasks.live.find(scope, id) {
                     live.publish(appended.events, true);
@@ -315,4 +412,19 @@ impl Core {
             Err(error) => Err(from_store(error)),
         }
     }
+}
+
+/// Whether a call activates all extensions that an agent requires.
+pub(crate) fn check_extensions(declared: &[AgentExtension], activated: &[String]) -> Result<(), Error> {
+    let required = declared.iter().filter(|extension| extension.required);
+    let missing: Vec<_> = required
+        .filter(|extension| !activated.contains(&extension.uri))
+        .map(|extension| extension.uri.as_str())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.join(", ");
+    let text = format!("A required extension was not declared; send `A2A-Extensions: {missing}`");
+    Err(Error::with_message(ErrorCode::ExtensionSupportRequired, text).about("extensions", missing))
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use chancery_protocol::{CallContext, Error, JsonObject, KeptTask, Message, SendMessageConfiguration};
 use chancery_store::{Admission, Clock};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::sink::Sink;
 use super::{Core, Live};
+use crate::agent::Outcome;
 use crate::tasks::TurnEnd;
+use crate::turn::CallerWaits;
 
 /// What a turn is started with.
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub(super) struct Incoming {
     pub(super) metadata: Option<JsonObject>,
     pub(super) context: Box<CallContext>,
     pub(super) admission: Option<Admission>,
+    pub(super) waits: CallerWaits,
 }
 
 /// A message that waits for its turn.
@@ -43,6 +46,14 @@ pub(super) struct Answers(Vec<oneshot::Sender<Result<KeptTask, Error>>>);
 pub(super) struct Work {
     /// The turn that runs, by the token that stops it.
     pub(super) running: Option<CancellationToken>,
+    /// Cancelled when a reserved call becomes a task or ends without one. None if it is not reserved.
+    pub(super) reserved: Option<CancellationToken>,
+    /// How the running turn is to end, where its task is not there to be ended by others.
+    pub(super) ending: Option<Outcome>,
+    /// Cancelled once the agent has been asked about a task that waits.
+    pub(super) refreshed: Option<CancellationToken>,
+    /// Told when a message comes for a turn that takes messages while it runs.
+    pub(super) delivery: Arc<Notify>,
     /// Messages that wait for it to end.
     pub(super) queue: VecDeque<Queued>,
     /// Streams that no running turn ends: those that stayed open while the client authenticates, and those
@@ -67,6 +78,14 @@ impl Answers {
                 Err(error) => Err(Error::with_message(error.code(), error.to_string())),
             });
         }
+    }
+}
+
+impl Work {
+    /// A reserved call is reserved no longer.
+    pub(super) fn shown(&mut self) {
+        self.reserved.take().iter().for_each(CancellationToken::cancel);
+        self.refreshed.take().iter().for_each(CancellationToken::cancel);
     }
 }
 

@@ -15,7 +15,9 @@ use super::queue::Incoming;
 use super::sink::Sink;
 use super::take::context_of;
 use super::{Core, Live};
+use crate::agent::Sent;
 use crate::tasks::{Waits, admission, from_store, task_is_over, view};
+use crate::turn::CallerWaits;
 
 impl Core {
     /// Opens the task of a message that is not let through yet.
@@ -65,8 +67,15 @@ impl Core {
         let SendMessageRequest { message, configuration, metadata, .. } = *call.request;
         match admitted {
             Ok(context) => {
-                let incoming =
-                    Incoming { message, is_new: false, configuration, metadata, context, admission: None };
+                let incoming = Incoming {
+                    message,
+                    is_new: false,
+                    configuration,
+                    metadata,
+                    context,
+                    admission: None,
+                    waits: CallerWaits::No,
+                };
                 // What becomes of it stands in the journal, and a failure is told where it happens.
                 if let Ok(drive) = self.begin(live, sink, Box::new(incoming)).await {
                     let _ = drive.run().await;
@@ -84,7 +93,7 @@ impl Core {
         let mut batch = Batch::default();
         let update = TaskStatusUpdateEvent { task_id, context_id, status, metadata: None };
         batch.status(update, None);
-        match self.tasks.append_promised(live.scope(), live.task_id(), batch).await {
+        match self.tasks.append_promised(live.scope(), live.task_id(), batch, Sent::Answered).await {
             Ok(appended) => live.publish(appended.events, true),
             // Somebody else has ended it.
             Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => {}

@@ -7,12 +7,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Json, JsonObject, Message, Task, TaskArtifactUpdateEvent, TaskId,
-    TaskState, TaskStatus, TaskStatusUpdateEvent, USAGE_EXTENSION, Usage,
+    Artifact, ArtifactId, ContextId, Hold, Json, JsonObject, Message, Role, StreamResponse, Task,
+    TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, USAGE_EXTENSION, Usage,
 };
 use chancery_store::{Batch, Clock, Registration};
 use parking_lot::Mutex;
@@ -45,10 +45,28 @@ struct Inner {
     closed: bool,
     /// Set while the driver sleeps.
     driver: Option<Waker>,
-    /// Emitters that wait for room.
+    /// Those who wait for room, or for what they emitted to be committed.
     waiting: Vec<Waker>,
+    /// How many entries were recorded, taken to be committed, and committed.
+    recorded: u64,
+    taken: u64,
+    committed: u64,
+    abandoned: bool,
+    dispatch: DispatchState,
+    /// What the call was let through with; none while the task waits for its client.
+    hold: Option<Arc<dyn Hold>>,
+    /// What clients have said that no event shows yet.
+    said: Vec<Message>,
     usage: Option<Usage>,
     artifacts: u32,
+}
+
+/// Whether the call is written down, so that something may leave the process for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DispatchState {
+    Not,
+    Asked,
+    Done,
 }
 
 /// How far the task has come, as far as this turn can tell.
@@ -72,8 +90,21 @@ pub struct Emit<'a> {
 
 #[derive(Debug)]
 enum Entry {
-    Status(TaskState, Option<Message>),
-    Artifact { artifact: Artifact, append: bool, last: bool },
+    Task(Box<Task>),
+    Status { state: TaskState, message: Option<Message>, metadata: Option<JsonObject>, said: Vec<Message> },
+    Artifact { artifact: Artifact, append: bool, last: bool, metadata: Option<JsonObject> },
+}
+
+/// Waits until the call is written down.
+#[derive(Debug)]
+#[must_use = "nothing is written down before this is awaited"]
+pub struct Dispatch<'a>(&'a Sink);
+
+/// Waits until all that was emitted is committed.
+#[derive(Debug)]
+pub(crate) struct Flush<'a> {
+    sink: &'a Sink,
+    target: u64,
 }
 
 // === impl Sink ===
@@ -98,6 +129,13 @@ impl Sink {
             closed: false,
             driver: None,
             waiting: Vec::new(),
+            recorded: 0,
+            taken: 0,
+            committed: 0,
+            abandoned: false,
+            dispatch: DispatchState::Not,
+            hold: None,
+            said: Vec::new(),
             usage: None,
             artifacts: 0,
         };
@@ -144,9 +182,25 @@ impl Sink {
         ArtifactId::from(format!("artifact-{}", inner.artifacts))
     }
 
+    /// What the call of the turn is let through with from now on.
+    pub(crate) fn set_hold(&self, hold: Option<Arc<dyn Hold>>) {
+        let before = std::mem::replace(&mut self.inner.lock().hold, hold);
+        drop(before);
+    }
+
+    /// What the call of the turn was let through with.
+    pub(crate) fn hold(&self) -> Option<Arc<dyn Hold>> {
+        self.inner.lock().hold.clone()
+    }
+
     /// Registers somebody who is to be told of every event from the next one on.
     pub(crate) fn set_push(&self, registration: Box<Registration>) {
         self.inner.lock().batch.push = Some(registration);
+    }
+
+    /// Who is to be told of every event.
+    pub(super) fn registration(&self) -> Option<Registration> {
+        self.inner.lock().batch.push.as_deref().cloned()
     }
 
     pub(crate) fn set_state(&self, state: Json) {
@@ -167,11 +221,80 @@ impl Sink {
     }
 
     pub(crate) fn status(&self, state: TaskState, message: Option<Message>) -> Emit<'_> {
-        Emit { sink: self, entry: Some(Entry::Status(state, message)) }
+        let entry = Entry::Status { state, message, metadata: None, said: Vec::new() };
+        Emit { sink: self, entry: Some(entry) }
     }
 
     pub(crate) fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Emit<'_> {
-        Emit { sink: self, entry: Some(Entry::Artifact { artifact, append, last }) }
+        let entry = Entry::Artifact { artifact, append, last, metadata: None };
+        Emit { sink: self, entry: Some(entry) }
+    }
+
+    /// An event as somebody elsewhere has put it. A task only begins one here; a message is no event of a task.
+    pub(crate) fn forward(&self, event: StreamResponse, said: Vec<Message>) -> Emit<'_> {
+        Emit { sink: self, entry: Entry::of(event, said) }
+    }
+
+    /// What a client has said becomes history with the next status.
+    pub(crate) fn said(&self, message: Message) {
+        let message = message.in_task(self.task_id.clone()).in_context(self.context_id.clone());
+        self.inner.lock().said.push(message);
+    }
+
+    /// Waits until the call is written down.
+    pub(crate) fn dispatch(&self) -> Dispatch<'_> {
+        Dispatch(self)
+    }
+
+    /// Whether somebody waits for the call to be written down.
+    pub(super) fn dispatch_is_asked(&self) -> bool {
+        self.inner.lock().dispatch == DispatchState::Asked
+    }
+
+    /// The call is written down.
+    pub(super) fn dispatched(&self) {
+        let waiting = {
+            let mut inner = self.inner.lock();
+            inner.dispatch = DispatchState::Done;
+            std::mem::take(&mut inner.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether something may have left the process for the call.
+    pub(super) fn is_dispatched(&self) -> bool {
+        self.inner.lock().dispatch == DispatchState::Done
+    }
+
+    /// Waits until all that was emitted so far is committed.
+    pub(crate) fn flush(&self) -> Flush<'_> {
+        Flush { sink: self, target: self.inner.lock().recorded }
+    }
+
+    /// How much was recorded.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.inner.lock().recorded
+    }
+
+    /// All that was taken is committed.
+    pub(super) fn committed(&self) {
+        let waiting = {
+            let mut inner = self.inner.lock();
+            inner.committed = inner.taken;
+            std::mem::take(&mut inner.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// The process winds down: the work goes on elsewhere, and so does the task.
+    pub(super) fn abandon(&self) {
+        self.inner.lock().abandoned = true;
+        self.close();
+    }
+
+    /// Whether the turn ends only because the process does.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.inner.lock().abandoned
     }
 
     /// Creates the task, if that is still to be done.
@@ -179,16 +302,32 @@ impl Sink {
         self.inner.lock().open();
     }
 
+    /// The same while a driver sleeps.
+    pub(crate) fn open_now(&self) {
+        let driver = {
+            let mut inner = self.inner.lock();
+            inner.open();
+            inner.driver.take()
+        };
+        driver.into_iter().for_each(Waker::wake);
+    }
+
     /// The last event of the turn.
     pub(crate) fn conclude(&self, outcome: Outcome) {
         let mut inner = self.inner.lock();
         inner.closed = true;
-        inner.open();
-        if let Some(artifact) = outcome.artifact {
-            inner.record(self, Entry::Artifact { artifact, append: false, last: true }, None);
+        if !matches!(outcome.forwarded.as_deref(), Some(StreamResponse::Task(_))) {
+            inner.open();
         }
-        let metadata = inner.usage.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
-        inner.record(self, Entry::Status(outcome.state, outcome.message), metadata);
+        let usage = inner.usage.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
+        if let Some(entry) = outcome.forwarded.and_then(|last| Entry::of(*last, Vec::new())) {
+            return inner.record(self, entry);
+        }
+        if let Some(artifact) = outcome.artifact {
+            inner.record(self, Entry::Artifact { artifact, append: false, last: true, metadata: None });
+        }
+        let Outcome { state, message, .. } = outcome;
+        inner.record(self, Entry::Status { state, message, metadata: usage, said: Vec::new() });
     }
 
     /// Begins the task anew, without what did not fit into it, if none of it has been committed.
@@ -221,6 +360,7 @@ impl Sink {
     pub(crate) fn take_batch(&self, driver: Option<&Waker>) -> Box<Batch> {
         let (batch, waiting) = {
             let mut inner = self.inner.lock();
+            inner.taken = inner.recorded;
             (inner.batch.take(), std::mem::take(&mut inner.waiting))
         };
         for waker in waiting {
@@ -239,7 +379,7 @@ impl Sink {
             inner.ensure_working(self);
         }
         // A new state alone can wait for the next event.
-        if !inner.batch.is_empty() {
+        if !inner.batch.is_empty() || inner.dispatch == DispatchState::Asked {
             return false;
         }
         inner.driver = Some(driver.clone());
@@ -271,28 +411,55 @@ impl Inner {
     fn ensure_working(&mut self, sink: &Sink) {
         self.open();
         if !matches!(self.phase, Phase::Working) {
-            self.record(sink, Entry::Status(TaskState::Working, None), None);
+            let state = TaskState::Working;
+            self.record(sink, Entry::Status { state, message: None, metadata: None, said: Vec::new() });
         }
     }
 
-    fn record(&mut self, sink: &Sink, entry: Entry, metadata: Option<JsonObject>) {
+    /// A task that somebody elsewhere shows: it begins the task here, with the history of here and what the agent said. If
+    /// the task exists, what it shows becomes events.
+    fn record_task(&mut self, sink: &Sink, theirs: Task) {
+        let Task { status, artifacts, history, metadata, .. } = theirs;
+        let phase = std::mem::replace(&mut self.phase, Phase::Working);
+        let Phase::Unopened(mut task) = phase else {
+            for artifact in artifacts {
+                self.record(sink, Entry::Artifact { artifact, append: false, last: false, metadata: None });
+            }
+            let (state, message) = (status.state, status.message.map(|message| *message));
+            return self.record(sink, Entry::Status { state, message, metadata, said: Vec::new() });
+        };
+        let ours =
+            |message: Message| message.in_task(sink.task_id.clone()).in_context(sink.context_id.clone());
+        task.history.extend(history.into_iter().filter(|said| said.role == Role::Agent).map(ours));
+        task.status =
+            TaskStatus::at(sink.clock.millis(), status.state, status.message.map(|said| ours(*said)));
+        (task.artifacts, task.metadata) = (artifacts, metadata);
+        self.batch.create(task);
+    }
+
+    fn record(&mut self, sink: &Sink, entry: Entry) {
+        self.recorded += 1;
         let (task_id, context_id) = (sink.task_id.clone(), sink.context_id.clone());
         match entry {
-            Entry::Status(state, message) => {
+            Entry::Task(task) => self.record_task(sink, *task),
+            Entry::Status { state, message, metadata, said } => {
                 self.phase = Phase::Working;
                 let message =
                     message.map(|message| message.in_task(task_id.clone()).in_context(context_id.clone()));
                 let status = TaskStatus::at(sink.clock.millis(), state, message);
-                self.batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata }, None);
+                let said = std::mem::take(&mut self.said).into_iter().chain(said);
+                self.batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata }, said);
             }
-            Entry::Artifact { artifact, append, last } => self.batch.artifact(TaskArtifactUpdateEvent {
-                task_id,
-                context_id,
-                artifact,
-                append,
-                last_chunk: last,
-                metadata,
-            }),
+            Entry::Artifact { artifact, append, last, metadata } => {
+                self.batch.artifact(TaskArtifactUpdateEvent {
+                    task_id,
+                    context_id,
+                    artifact,
+                    append,
+                    last_chunk: last,
+                    metadata,
+                });
+            }
         }
     }
 }
@@ -314,15 +481,76 @@ impl Future for Emit<'_> {
         }
         let Some(entry) = self.entry.take() else { return Poll::Ready(Ok(())) };
         match entry {
-            Entry::Status(..) => inner.open(),
-            Entry::Artifact { .. } => inner.ensure_working(sink),
+            Entry::Task(_) => {}
+            Entry::Artifact { .. } if !sink.is_patient => inner.ensure_working(sink),
+            Entry::Status { .. } | Entry::Artifact { .. } => inner.open(),
         }
-        inner.record(sink, entry, None);
+        inner.record(sink, entry);
         let driver = inner.driver.take();
         drop(inner);
         if let Some(driver) = driver {
             driver.wake();
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// None of a message, which is no event of a task.
+    fn of(event: StreamResponse, said: Vec<Message>) -> Option<Self> {
+        Some(match event {
+            StreamResponse::Message(_) => return None,
+            StreamResponse::Task(task) => Self::Task(Box::new(task)),
+            StreamResponse::StatusUpdate(TaskStatusUpdateEvent { status, metadata, .. }) => {
+                let TaskStatus { state, message, .. } = status;
+                Self::Status { state, message: message.map(|message| *message), metadata, said }
+            }
+            StreamResponse::ArtifactUpdate(update) => {
+                let TaskArtifactUpdateEvent { artifact, append, last_chunk: last, metadata, .. } = update;
+                Self::Artifact { artifact, append, last, metadata }
+            }
+        })
+    }
+}
+
+// === impl Dispatch ===
+
+impl Future for Dispatch<'_> {
+    type Output = Result<(), TurnOver>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut inner = self.0.inner.lock();
+        if inner.closed {
+            return Poll::Ready(Err(TurnOver));
+        }
+        if inner.dispatch == DispatchState::Done && inner.batch.state.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        inner.dispatch = DispatchState::Asked;
+        inner.waiting.push(context.waker().clone());
+        let driver = inner.driver.take();
+        drop(inner);
+        driver.into_iter().for_each(Waker::wake);
+        Poll::Pending
+    }
+}
+
+// === impl Flush ===
+
+impl Future for Flush<'_> {
+    type Output = Result<(), TurnOver>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut inner = self.sink.inner.lock();
+        if inner.committed >= self.target {
+            return Poll::Ready(Ok(()));
+        }
+        if inner.closed {
+            return Poll::Ready(Err(TurnOver));
+        }
+        inner.waiting.push(context.waker().clone());
+        Poll::Pending
     }
 }

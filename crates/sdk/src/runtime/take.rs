@@ -4,21 +4,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Call, CallContext, ContextId, Error, ErrorCode, Event, Json, JsonObject, KeptTask, Message, Principal,
-    Role, SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus,
-    TaskStatusUpdateEvent, USAGE_EXTENSION, check_input_modes,
+    Call, CallContext, ContextId, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
+    Message, Principal, Role, SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState,
+    TaskStatus, TaskStatusUpdateEvent, check_input_modes,
 };
 use chancery_store::{Admission, Batch, Scope, StoreError};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::drive::{Done, Drive, FirstPoll};
 use super::failure::contained;
+use super::handle::{TurnHandle, consumed_by, status_of};
 use super::queue::{Answers, Incoming, Queued};
+use super::reserve::{Reservation, kept_answer};
 use super::sink::Sink;
 use super::{Core, Live};
-use crate::agent::WhileRunning;
+use crate::agent::{Sent, WhileRunning};
 use crate::tasks::{TurnEnd, Waits, admission, check_context, from_store, task_is_over};
-use crate::turn::{Facts, Turn};
+use crate::turn::{CallerWaits, Facts, Purpose, Turn};
 
 /// What became of a message.
 pub(super) enum Taken {
@@ -31,9 +34,15 @@ pub(super) enum Taken {
         answer: oneshot::Receiver<Result<KeptTask, Error>>,
         admission: Option<Admission>,
     },
-    /// It has been sent before; this is its task.
-    Repeats(TaskId),
+    /// It has been sent before; this is its task, or the call that may become one.
+    Repeats(TaskId, Option<Admission>),
+    /// It has been sent before, and was answered without a task.
+    Answered(Message),
 }
+
+/// The state of a task that no turn has worked on.
+#[derive(Serialize)]
+struct NeverSent {}
 
 /// Why a message was not taken into its task.
 pub(super) enum Begin {
@@ -47,18 +56,23 @@ impl Core {
         self: &Arc<Self>,
         scope: &Scope,
         call: Call<Box<SendMessageRequest>>,
+        waits: CallerWaits,
     ) -> Result<Taken, Error> {
         let Call { request, context } = &call;
         self.check_message(request)?;
         if looks_up(request, context) {
             // On the heap, so that the usual message does not carry the room for this around.
-            return Box::pin(self.clone().look_up(scope, call)).await;
+            return Box::pin(self.clone().look_up(scope, call, waits)).await;
         }
         let Call { request, context } = call;
         let SendMessageRequest { message, mut configuration, metadata, .. } = *request;
         let (message, sink) = self.open(message, configuration.as_mut(), &context, false)?;
-        let facts = self.facts(configuration, metadata, context, Vec::new(), None);
-        Ok(Taken::Starts(self.clone().prepare(scope.clone(), sink, message, facts, None)))
+        let reservation = reservation(&sink, &message, configuration.as_ref(), metadata.as_ref(), &context);
+        let mut facts = self.facts(scope, &sink, context);
+        (facts.configuration, facts.metadata, facts.waits) = (configuration, metadata, waits);
+        let mut drive = self.clone().prepare(scope.clone(), sink, message, facts, None);
+        drive.reservation = reservation;
+        Ok(Taken::Starts(drive))
     }
 
     /// Whether a message can be taken at all, as far as it alone tells.
@@ -75,24 +89,31 @@ impl Core {
         self: Arc<Self>,
         scope: &Scope,
         call: Call<Box<SendMessageRequest>>,
+        waits: CallerWaits,
     ) -> Result<Taken, Error> {
         let Call { request, context } = call;
         let admission = admission(&context, &request)?;
         if let Some(admission) = &admission
-            && let Some(task) = self.tasks.store.admitted(scope, admission).await.map_err(from_store)?
+            && let Some(used) = self.tasks.store.admitted(scope, admission).await.map_err(from_store)?
         {
-            return Ok(Taken::Repeats(task));
+            return match used.answer {
+                Some(answer) => kept_answer(&answer).map(Taken::Answered),
+                None => Ok(Taken::Repeats(used.task, Some(admission.clone()))),
+            };
         }
         let SendMessageRequest { message, configuration, metadata, .. } = *request;
         let key = admission.clone();
         let incoming =
-            Box::new(Incoming { message, is_new: true, configuration, metadata, context, admission });
+            Box::new(Incoming { message, is_new: true, configuration, metadata, context, admission, waits });
         let taken = match incoming.message.task_id.clone() {
             Some(id) => self.clone().follow_up(scope, &id, incoming).await,
             None => self.clone().open_with_key(scope, incoming).await,
         };
         match taken {
-            Err(error) => self.unless_repeated(scope, key.as_ref(), error).await.map(Taken::Repeats),
+            Err(error) => {
+                let task = self.unless_repeated(scope, key.as_ref(), error).await?;
+                Ok(Taken::Repeats(task, key))
+            }
             taken => taken,
         }
     }
@@ -106,7 +127,8 @@ impl Core {
         error: Error,
     ) -> Result<TaskId, Error> {
         let Some(admission) = admission else { return Err(error) };
-        self.tasks.store.admitted(scope, admission).await.ok().flatten().ok_or(error)
+        let used = self.tasks.store.admitted(scope, admission).await.ok().flatten();
+        used.map(|used| used.task).ok_or(error)
     }
 
     /// Makes a new task of a message, without committing anything yet.
@@ -119,7 +141,7 @@ impl Core {
     ) -> Result<(Message, Sink), Error> {
         let task_id = context.new_task.clone().unwrap_or_else(TaskId::generate);
         let context_id = message.context_id.clone().unwrap_or_else(|| ContextId::opened_by(&task_id));
-        let message = message.in_task(task_id.clone()).in_context(context_id.clone());
+        let message = without_lineage(message).in_task(task_id.clone()).in_context(context_id.clone());
         let opens = always || contained("opens_task", || self.spec.agent.opens_task(&message))?;
         let task = Task::submitted(task_id.clone(), context_id, message.clone());
         let sink = Sink::unopened(self.tasks.store.clock(), task);
@@ -129,40 +151,63 @@ impl Core {
         if opens {
             sink.open();
         }
+        self.first_state().into_iter().for_each(|state| sink.set_state(state));
         Ok((message, sink))
+    }
+
+    /// What a task's state is before its first turn: that of an agent elsewhere says that it has not been sent yet.
+    fn first_state(&self) -> Option<Json> {
+        self.spec.works_elsewhere.then(|| Json::from_value(&NeverSent {}).ok()).flatten()
     }
 
     /// A message that begins a task and has a key, or names the task, or refers to other tasks.
     async fn open_with_key(self: Arc<Self>, scope: &Scope, incoming: Box<Incoming>) -> Result<Taken, Error> {
-        let Incoming { message, mut configuration, metadata, context, admission, .. } = *incoming;
+        let Incoming { message, mut configuration, metadata, context, admission, waits, .. } = *incoming;
         let is_named = context.new_task.is_some();
-        // What a repeat joins is a task, and so is what has a name. It is there before the agent hears of it, so that
-        // of two that would begin the same one only one runs.
-        let always = admission.is_some() || is_named;
-        let (message, sink) = self.open(message, configuration.as_mut(), &context, always)?;
+        let key = admission.clone();
+        // What has a name is a task, and what has a key is written down: before the agent hears of it, so that of two that
+        // would begin the same one only one runs.
+        let (message, sink) = self.open(message, configuration.as_mut(), &context, is_named)?;
+        let reservation = reservation(&sink, &message, configuration.as_ref(), metadata.as_ref(), &context);
         let mut live = None;
-        if always {
+        if reservation.is_none() && (admission.is_some() || is_named) {
             let entered = self.tasks.live.enter(scope, sink.task_id());
             let is_first = is_named || entered.claim(&sink);
             debug_assert!(is_first, "nobody knows of a task that has just been made up");
             let mut batch = sink.take_batch(None);
-            batch.admission = admission;
-            match self.tasks.append_held(scope, sink.task_id(), batch, context.hold.clone()).await {
+            batch.admission = admission.clone();
+            let hold = context.hold.clone();
+            match self.tasks.append_held(scope, sink.task_id(), batch, hold, Sent::Answered).await {
                 Ok(appended) => entered.publish(appended.events, false),
-                Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
+                Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task, key)),
                 Err(error) => return Err(from_store(error)),
             }
             if is_named && !entered.claim_known(&sink) {
                 // Somebody who knew the name has said more already, and has the first turn.
+                let admission = None;
                 let said =
-                    Incoming { message, is_new: false, configuration, metadata, context, admission: None };
+                    Incoming { message, is_new: false, configuration, metadata, context, admission, waits };
                 return self.queue_up(entered, Box::new(said));
             }
             live = Some(entered);
         }
         let referenced = self.referenced(scope, &message).await;
-        let facts = self.facts(configuration, metadata, context, referenced, None);
-        Ok(Taken::Starts(self.prepare(scope.clone(), sink, message, facts, live)))
+        let mut facts = self.facts(scope, &sink, context);
+        (facts.configuration, facts.metadata) = (configuration, metadata);
+        (facts.referenced, facts.waits) = (referenced, waits);
+        let mut drive = self.prepare(scope.clone(), sink, message, facts, live);
+        if let Some(reservation) = reservation {
+            drive.admission = admission;
+            if key.is_some() {
+                match drive.reserve(&reservation).await {
+                    Ok(()) => {}
+                    Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task, key)),
+                    Err(error) => return Err(from_store(error)),
+                }
+            }
+            drive.reservation = Some(reservation);
+        }
+        Ok(Taken::Starts(drive))
     }
 
     /// A message for a task that exists.
@@ -186,7 +231,7 @@ impl Core {
         }
         match self.begin(live, sink, incoming).await {
             Ok(drive) => Ok(Taken::Starts(drive)),
-            Err(Begin::Repeats(task)) => Ok(Taken::Repeats(task)),
+            Err(Begin::Repeats(task)) => Ok(Taken::Repeats(task, None)),
             Err(Begin::Failed(error)) => Err(error),
         }
     }
@@ -216,6 +261,7 @@ impl Core {
         let answer = answers.join();
         work.queue.push_back(Queued { core: self.clone(), incoming, end: end.clone(), answers });
         let turn_has_ended = work.running.is_none();
+        work.delivery.notify_one();
         drop(work);
         if turn_has_ended {
             self.run_next(live.clone());
@@ -244,20 +290,18 @@ impl Core {
     }
 
     async fn receive(
-        &self,
+        self: &Arc<Self>,
         scope: &Scope,
         sink: &Sink,
         incoming: Box<Incoming>,
     ) -> Result<(Message, Box<Facts>, Vec<Event>), Begin> {
-        let Incoming { message, is_new, mut configuration, metadata, context, admission } = *incoming;
+        let Incoming { message, is_new, mut configuration, metadata, context, admission, waits } = *incoming;
         let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
-        let message = message.in_task(task_id.clone()).in_context(context_id.clone());
+        let message = without_lineage(message).in_task(task_id.clone()).in_context(context_id.clone());
         let before = self.tasks.store.snapshot(scope, &task_id).await?;
         // What earlier turns consumed counts on.
         let task = before.task.value().map_err(Begin::Failed)?;
-        if let Some(metadata) = &task.metadata
-            && let Ok(Some(consumed)) = metadata.entry(USAGE_EXTENSION)
-        {
+        if let Some(consumed) = consumed_by(&task) {
             sink.add_usage(consumed);
             if let Some(hold) = &context.hold {
                 hold.resume(consumed);
@@ -275,11 +319,17 @@ impl Core {
             None => None,
         };
         batch.status(update, is_new.then(|| message.clone()));
-        let appended = self.tasks.append_held(scope, &task_id, batch, context.hold.clone()).await?;
+        let hold = context.hold.clone();
+        let appended = self.tasks.append_held(scope, &task_id, batch, hold, Sent::Answered).await?;
         let referenced = self.referenced(scope, &message).await;
-        // What was kept of the call while it waited is nothing to the agent.
-        let state = before.state.filter(|state| !Waits::is(state));
-        let facts = self.facts(configuration, metadata, context, referenced, Some((task, state)));
+        let state = match before.state {
+            // What was kept of the call while it waited is nothing to the agent, which has not heard of it.
+            Some(state) if Waits::is(&state) => self.first_state(),
+            state => state,
+        };
+        let mut facts = self.facts(scope, sink, context);
+        (facts.configuration, facts.metadata, facts.waits) = (configuration, metadata, waits);
+        (facts.referenced, facts.task, facts.state) = (referenced, Some(task), state);
         Ok((message, facts, appended.events))
     }
 
@@ -294,32 +344,35 @@ impl Core {
         referenced
     }
 
+    /// What a turn knows of its call.
     pub(super) fn facts(
-        &self,
-        configuration: Option<SendMessageConfiguration>,
-        metadata: Option<JsonObject>,
+        self: &Arc<Self>,
+        scope: &Scope,
+        sink: &Sink,
         context: Box<CallContext>,
-        referenced: Vec<Arc<Task>>,
-        before: Option<(Arc<Task>, Option<Json>)>,
     ) -> Box<Facts> {
         let context = *context;
-        let (task, state) = before.map_or((None, None), |(task, state)| (Some(task), state));
+        sink.set_hold(context.hold);
         let now = Instant::now();
         let limit = now.checked_add(self.spec.turn_timeout).unwrap_or(now + NEVER);
         Box::new(Facts {
             principal: context.principal,
-            configuration,
-            metadata,
-            task,
-            referenced,
-            state,
+            configuration: None,
+            metadata: None,
+            task: None,
+            referenced: Vec::new(),
+            state: None,
             deadline: context.deadline.map_or(limit, |deadline| deadline.min(limit)),
             extensions: context.extensions,
             traceparent: context.traceparent,
             skill: context.skill,
             agent: self.spec.name.clone(),
-            hold: context.hold,
             lineage: context.lineage,
+            purpose: Purpose::Message,
+            waits: CallerWaits::ForOutcome,
+            peer: context.peer,
+            peer_watch: context.peer_watch,
+            handle: TurnHandle::new(self.clone(), scope.clone(), sink.task_id().clone()),
         })
     }
 
@@ -331,9 +384,10 @@ impl Core {
         facts: Box<Facts>,
         live: Option<Arc<Live>>,
     ) -> Box<Drive> {
-        let sink = Arc::new(if self.spec.only_waits { sink.patient() } else { sink });
+        let sink = Arc::new(if self.spec.works_elsewhere { sink.patient() } else { sink });
         let deadline = facts.deadline;
-        let hold = if live.is_none() { facts.hold.clone() } else { None };
+        let hold = if live.is_none() { sink.hold() } else { None };
+        let found = status_of(facts.task.as_ref());
         let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
         Box::new(Drive {
             core: self,
@@ -343,9 +397,15 @@ impl Core {
             deadline,
             end: None,
             committed: live.is_some(),
+            reservation: None,
+            admission: None,
+            is_reserved: false,
+            sent: Sent::Answered,
+            found,
             hold,
             live,
             opened: None,
+            parked: None,
             shows_beginning: false,
             first: FirstPoll::Here,
         })
@@ -380,6 +440,7 @@ impl Core {
             metadata: None,
             context,
             admission: None,
+            waits: CallerWaits::No,
         });
         let live = self.tasks.live.enter(&scope, id);
         let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
@@ -397,14 +458,14 @@ impl Core {
             let done = match core.begin(live, sink, incoming).await {
                 Ok(mut drive) => {
                     drive.end = Some(end);
-                    drive.run().await
+                    drive.run_until_parked().await
                 }
                 Err(error) => Err(error.into_error()),
             };
             // A turn on an open task never ends in a direct message.
             answers.send(&done.and_then(|done| match done {
                 Done::Task(task) => Ok(task),
-                Done::Message(_) => Err(Error::new(ErrorCode::InvalidAgentResponse)),
+                Done::Message(_) | Done::Repeats(_) => Err(Error::new(ErrorCode::InvalidAgentResponse)),
             }));
         });
     }
@@ -426,6 +487,29 @@ impl From<StoreError> for Begin {
             error => Self::Failed(from_store(error)),
         }
     }
+}
+
+/// What is to be written down of a call that may end without a task; none if there is a task.
+fn reservation(
+    sink: &Sink,
+    message: &Message,
+    configuration: Option<&SendMessageConfiguration>,
+    metadata: Option<&JsonObject>,
+    context: &CallContext,
+) -> Option<Box<Reservation>> {
+    let reserve = || {
+        let mut reservation =
+            Reservation::new(message.clone(), configuration.cloned(), metadata.cloned(), context);
+        reservation.push = sink.registration().map(|push| (push.config, push.version.to_string()));
+        Box::new(reservation)
+    };
+    sink.is_unopened().then(reserve)
+}
+
+/// A message as it is kept: the lineage token that came with it is nobody's to see.
+fn without_lineage(mut message: Message) -> Message {
+    message.metadata = message.metadata.take().and_then(|said| said.without(LINEAGE_EXTENSION));
+    message
 }
 
 /// Whether a message has to be compared with what is in the store, before it can be taken.

@@ -14,7 +14,6 @@ use super::guard::{Guard, Restored, Ward};
 use super::shown::Shown;
 use crate::binding::head;
 use crate::dialect::Dialect;
-use crate::relay::RelayEndpoint;
 use crate::runtime::Runtime;
 use crate::tasks::Door;
 
@@ -40,7 +39,6 @@ pub(crate) struct Placed {
 /// Who answers the calls to an agent.
 pub(crate) enum Served {
     Agent(Runtime),
-    Relay(RelayEndpoint),
     /// Something that keeps no tasks here, or keeps them by itself.
     Endpoint(Arc<dyn DynEndpoint>),
 }
@@ -112,10 +110,8 @@ impl Mount {
             (Dialect::V1_0, _, Some(guarded)) => guarded.call(call),
             (older, _, Some(guarded)) => Box::pin(older.answer(&**guarded, call)),
             (Dialect::V1_0, Served::Agent(runtime), None) => Endpoint::call(runtime, call),
-            (Dialect::V1_0, Served::Relay(relay), None) => Endpoint::call(relay, call),
             (Dialect::V1_0, Served::Endpoint(endpoint), None) => endpoint.call(call),
             (older, Served::Agent(runtime), None) => Box::pin(older.answer(runtime, call)),
-            (older, Served::Relay(relay), None) => Box::pin(older.answer(relay, call)),
             (older, Served::Endpoint(endpoint), None) => Box::pin(older.answer(&**endpoint, call)),
         }
     }
@@ -158,7 +154,6 @@ impl Served {
     pub(super) fn endpoint(&self) -> Arc<dyn DynEndpoint> {
         match self {
             Self::Agent(runtime) => Arc::new(runtime.clone()),
-            Self::Relay(relay) => Arc::new(relay.clone()),
             Self::Endpoint(endpoint) => endpoint.clone(),
         }
     }
@@ -167,29 +162,27 @@ impl Served {
         if let Self::Agent(runtime) = self { Some(runtime) } else { None }
     }
 
-    pub(super) fn relay(&self) -> Option<&RelayEndpoint> {
-        if let Self::Relay(relay) = self { Some(relay) } else { None }
-    }
-
     /// Says who lets calls through that nobody waits for.
     pub(super) fn guarded_by(&self, door: Door) {
         match self {
             Self::Agent(runtime) => runtime.guarded_by(door),
-            Self::Relay(relay) => relay.guarded_by(door),
             Self::Endpoint(_) => {}
         }
     }
 
     /// Whether the two keep their tasks in the same way, so that one can go on with those of the other.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
+        match (self, other) {
+            (Self::Agent(one), Self::Agent(other)) => one.is_remote() == other.is_remote(),
+            (Self::Endpoint(_), Self::Endpoint(_)) => true,
+            _ => false,
+        }
     }
 
     /// Whether nobody works on a task, and nobody watches one.
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Self::Agent(runtime) => runtime.is_idle(),
-            Self::Relay(relay) => relay.is_idle(),
             Self::Endpoint(_) => true,
         }
     }
@@ -198,7 +191,6 @@ impl Served {
     pub(super) fn has_live(&self, principal: &Principal, task: &TaskId) -> bool {
         match self {
             Self::Agent(runtime) => runtime.has_live(principal, task),
-            Self::Relay(relay) => relay.has_live(principal, task),
             Self::Endpoint(_) => false,
         }
     }
@@ -209,7 +201,6 @@ impl Served {
         for Restored { principal, task, hold } in restored {
             match self {
                 Self::Agent(runtime) => runtime.restore_hold(&principal, &task, &hold),
-                Self::Relay(relay) => relay.restore_hold(&principal, &task, &hold),
                 Self::Endpoint(_) => {}
             }
         }
@@ -220,13 +211,6 @@ impl Served {
                     tracing::warn!(agent, tasks, "ended what the last process left");
                 }
                 Ok(tasks)
-            }
-            Self::Relay(relay) => {
-                let tasks = relay.recover().await?;
-                if tasks > 0 {
-                    tracing::info!(agent, tasks, "following what the last process followed");
-                }
-                Ok(0)
             }
             Self::Endpoint(_) => Ok(0),
         }
@@ -239,6 +223,9 @@ impl Served {
         principal: &Principal,
         task: &TaskId,
     ) -> Result<bool, Error> {
+        if let Self::Agent(runtime) = self {
+            return runtime.cancel(principal, task).await;
+        }
         let request = CancelTaskRequest { tenant: String::new(), id: task.clone(), metadata: None };
         let context = CallContext::new(principal.clone(), agent.clone());
         let call = Call { request: Request::CancelTask(request), context };
@@ -253,7 +240,6 @@ impl Served {
     pub(super) async fn stop(&self, principal: &Principal, task: &TaskId, why: &str) -> Result<bool, Error> {
         match self {
             Self::Agent(runtime) => runtime.stop(principal, task, why).await,
-            Self::Relay(relay) => relay.stop(principal, task, why).await,
             Self::Endpoint(_) => Ok(false),
         }
     }

@@ -68,7 +68,7 @@ impl Mounter {
             }
             Offered::Relay(relay) => {
                 shown.follow(Relay::clone(relay), place);
-                Served::Relay(relay.start_after(earlier.and_then(Served::relay), store, notifier))
+                Served::Agent(relay.start_after(earlier.and_then(Served::runtime), store, notifier))
             }
             Offered::Endpoint { endpoint, .. } => Served::Endpoint(endpoint.clone()),
         };

@@ -134,7 +134,11 @@ impl Offered {
 
     /// Whether what it will be served by keeps its tasks as this does.
     pub(super) fn is_like(&self, served: &Served) -> bool {
-        matches!((self, served), (Self::Agent(_), Served::Agent(_)) | (Self::Relay(_), Served::Relay(_)))
+        match (self, served) {
+            (Self::Agent(_), Served::Agent(runtime)) => !runtime.is_remote(),
+            (Self::Relay(_), Served::Agent(runtime)) => runtime.is_remote(),
+            _ => false,
+        }
     }
 
     fn problems(&self) -> Vec<String> {

@@ -222,9 +222,8 @@ impl Service {
         self.site.table.load().named(agent)?.served.runtime().cloned()
     }
 
-    /// Ends what an earlier process left unfinished, for every agent of the site, as [`Runtime::recover`] says, and
-    /// goes on with what is unfinished elsewhere, as [`RelayEndpoint::recover`](crate::RelayEndpoint::recover) says. Gives the number of tasks that
-    /// were ended. A [`Server`](super::Server) has done this by the time it listens.
+    /// Ends what an earlier process left unfinished, for every agent of the site, as [`Runtime::recover`] says. Gives the number
+    /// of tasks that were ended. A [`Server`](super::Server) has done this by the time it listens.
     pub async fn recover(&self) -> Result<usize, Error> {
         let mut ended = 0;
         let table = self.site.table.load_full();

@@ -15,6 +15,8 @@ use chancery_store::{Batch, Scope};
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use crate::agent::Sent;
+
 const SHARDS: usize = 16;
 
 #[derive(Debug, Default)]
@@ -80,6 +82,7 @@ impl Holds {
         id: &TaskId,
         batch: &mut Batch,
         new: Option<Arc<dyn Hold>>,
+        sent: Sent,
     ) -> Option<Riding> {
         let is_new = new.is_some();
         let (hold, recorded) = match new {
@@ -89,7 +92,7 @@ impl Holds {
         let (state, said) = batch.outcome().unzip();
         let usage = said.flatten().and_then(reported);
         if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
-            let settles = Some(settle(&*hold, id, state, usage, batch));
+            let settles = Some(settle(&*hold, id, outcome_of(state, sent), usage, batch));
             return Some(Riding { hold, settles, is_new });
         }
         if let Some(usage) = usage {
@@ -151,15 +154,24 @@ impl Holds {
     }
 }
 
+/// What came of a call that leaves its task in this state.
+fn outcome_of(state: TaskState, sent: Sent) -> CallOutcome {
+    match sent {
+        Sent::Never => CallOutcome::NotDispatched,
+        Sent::Answered => CallOutcome::Task(state),
+        Sent::Unanswered => CallOutcome::Unknown(Some(state)),
+    }
+}
+
 /// Puts into a batch what its call comes to, for the journal and for the caller.
 fn settle(
     hold: &dyn Hold,
     id: &TaskId,
-    state: TaskState,
+    outcome: CallOutcome,
     usage: Option<Usage>,
     batch: &mut Batch,
 ) -> Settled {
-    let settling = hold.settle(id, CallOutcome::Task(state), usage);
+    let settling = hold.settle(id, outcome, usage);
     let told = match &settling.whereabouts {
         None => JsonObject::single(USAGE_EXTENSION, &settling.statement),
         Some(whereabouts) => {
@@ -184,6 +196,6 @@ struct Told<'a> {
 }
 
 /// What a status says that was consumed.
-fn reported(metadata: &JsonObject) -> Option<Usage> {
+pub(crate) fn reported(metadata: &JsonObject) -> Option<Usage> {
     metadata.entry(USAGE_EXTENSION).ok().flatten()
 }

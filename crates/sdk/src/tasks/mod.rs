@@ -4,7 +4,6 @@
 //! elsewhere works on. Either commits what is new with [`Tasks::append`] and then shows it with [`Live::publish`]; what
 //! callers look at is the same for both.
 
-mod carry;
 mod failure;
 mod holds;
 mod incoming;
@@ -20,17 +19,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    Admitted, Artifacts, Call, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold, KeptTask,
+    Admitted, Artifacts, Call, CallOutcome, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold, KeptTask,
     ListTasksRequest, Principal, RequestLimits, SendMessageRequest, SubscribeToTaskRequest, TaskId, TaskPage,
-    TaskState, TaskView,
+    TaskState, TaskView, Usage,
 };
-use chancery_store::{Appended, Batch, ListQuery, PageToken, Scope, Snapshot, Store, StoreError};
+use chancery_store::{
+    Appended, Batch, ListQuery, PageToken, ReservationChange, ReservationWrite, Scope, Snapshot, Store,
+    StoreError,
+};
 use futures_core::Stream as _;
 use parking_lot::RwLock;
 
-pub(crate) use carry::Carriers;
+use crate::agent::Sent;
+
 pub(crate) use failure::{from_store, no_extended_card, task_is_over};
-use holds::Holds;
+pub(crate) use holds::{Holds, reported};
 pub(crate) use incoming::{admission, check_context};
 pub(crate) use live::{Live, LiveTasks};
 pub use push::Notifier;
@@ -90,12 +93,6 @@ impl<W> Tasks<W> {
         door.0(call)
     }
 
-    /// Who the tasks are given to.
-    #[cfg(feature = "client")]
-    pub(crate) fn agent(&self) -> &str {
-        &self.agent
-    }
-
     /// Whose tasks somebody may see.
     pub(crate) fn scope(&self, principal: &Principal) -> Scope {
         Scope { realm: principal.realm.clone(), owner: principal.id.clone(), agent: self.agent.clone() }
@@ -112,7 +109,7 @@ impl<W> Tasks<W> {
         id: &TaskId,
         batch: impl Into<Box<Batch>>,
     ) -> Result<Appended, StoreError> {
-        self.append_held(scope, id, batch, None).await
+        self.append_held(scope, id, batch, None, Sent::Answered).await
     }
 
     /// The same for the first batch of an admitted call, with what that holds.
@@ -122,9 +119,10 @@ impl<W> Tasks<W> {
         id: &TaskId,
         batch: impl Into<Box<Batch>>,
         hold: Option<Arc<dyn Hold>>,
+        sent: Sent,
     ) -> Result<Appended, StoreError> {
         let mut batch = batch.into();
-        let riding = self.holds.ride(scope, id, &mut batch, hold);
+        let riding = self.holds.ride(scope, id, &mut batch, hold, sent);
         let appended = self.store.append(scope, id, batch).await;
         if let Some(riding) = &riding {
             match &appended {
@@ -147,14 +145,24 @@ impl<W> Tasks<W> {
         scope: &Scope,
         id: &TaskId,
         batch: impl Into<Box<Batch>>,
+        sent: Sent,
     ) -> Result<Appended, StoreError> {
         let batch = batch.into();
         if !self.store.can_be_unavailable() {
-            return self.append(scope, id, batch).await;
+            return self.append_held(scope, id, batch, None, sent).await;
         }
+        self.insist(id, || self.append_held(scope, id, batch.clone(), None, sent)).await
+    }
+
+    /// Tries again for as long as the store cannot take it.
+    async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        id: &TaskId,
+        commit: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.append(scope, id, batch.clone()).await {
+            match commit().await {
                 Err(error @ StoreError::Unavailable { .. }) => {
                     tracing::warn!(task.id = %id, %error, "events of task {id} wait for the store");
                     tokio::time::sleep(pause).await;
@@ -163,6 +171,64 @@ impl<W> Tasks<W> {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Writes a reserved call down, with what it holds if that is new.
+    pub(crate) async fn reserve(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        change: ReservationChange,
+        hold: Option<Arc<dyn Hold>>,
+    ) -> Result<(), StoreError> {
+        let edge = hold.as_ref().map(|hold| hold.begin(id));
+        // Before the commit: whoever learns of the call from then on must find this.
+        hold.iter().for_each(|hold| self.holds.put(scope, id, hold, true));
+        let written = self.store.reserve(scope, id, ReservationWrite { change, edge }).await;
+        match (&hold, &written) {
+            (Some(hold), Ok(())) => hold.began(),
+            (Some(hold), Err(_)) => {
+                hold.refused();
+                self.holds.forget(scope, id, hold);
+            }
+            (None, _) => {}
+        }
+        written
+    }
+
+    /// Ends a reserved call without a task, and settles what it holds.
+    pub(crate) async fn close_reserved(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        change: ReservationChange,
+        outcome: CallOutcome,
+        usage: Option<Usage>,
+    ) -> Result<(), StoreError> {
+        let hold = self.holds.of(scope, id);
+        let settling = hold.as_ref().map(|hold| hold.settle(id, outcome, usage));
+        let edge = settling.as_ref().map(|settling| settling.edge.clone());
+        let write = ReservationWrite { change, edge };
+        self.insist(id, || self.store.reserve(scope, id, write.clone())).await?;
+        if let (Some(hold), Some(settling)) = (hold, settling) {
+            hold.settled(&settling.settled);
+            self.holds.forget(scope, id, &hold);
+        }
+        Ok(())
+    }
+
+    /// Settles a call that has no task of its own, and keeps its record.
+    pub(crate) async fn record_call(
+        &self,
+        hold: &dyn Hold,
+        id: &TaskId,
+        outcome: CallOutcome,
+        usage: Option<Usage>,
+    ) -> Result<(), StoreError> {
+        let settling = hold.settle(id, outcome, usage);
+        self.insist(id, || self.store.put_edge(settling.edge.clone())).await?;
+        hold.settled(&settling.settled);
+        Ok(())
     }
 
     pub(crate) async fn list(&self, call: &Call<ListTasksRequest>) -> Result<TaskPage, Error> {

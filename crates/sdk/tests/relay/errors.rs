@@ -99,9 +99,9 @@ async fn a_task_that_the_agent_has_forgotten_has_failed() {
         .expect("a port");
     let relay = serve_relay(peer.url(), Wire::JsonRpc).await;
     let client = relay.rest();
-    client.say("hello").await;
-    client.send(follow_up("t", "more")).await.refused(ErrorCode::TaskNotFound);
-    let failed = client.get("t").await;
+    let task = crate::support::id(&client.say("hello").await);
+    client.send(follow_up(&task, "more")).await.refused(ErrorCode::TaskNotFound);
+    let failed = client.get(&task).await;
     assert_eq!(crate::support::state(&failed), crate::support::FAILED);
     assert!(crate::support::text(&failed["status"]["message"]).contains("no longer knows"));
 }

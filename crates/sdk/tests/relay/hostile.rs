@@ -103,12 +103,13 @@ async fn a_stream_that_breaks_the_protocol_ends_in_a_failed_task() {
             .start()
             .expect("a port");
         let relay = hasty(peer.url()).await.expect("a card");
-        let last =
-            relay.rest().stream(crate::support::message("go")).await.rest().await.pop().expect("an event");
+        let events = relay.rest().stream(crate::support::message("go")).await.rest().await;
+        let (first, last) = (events.first().expect("an event"), events.last().expect("an event"));
         assert!(last.is(FAILED), "{breach:?}: {last:?}");
         let why = last.payload()["statusUpdate"]["status"]["message"].clone();
         assert!(text(&why).contains("protocol"), "{why}");
-        assert_eq!(state(&relay.rest().get("t").await), FAILED);
+        let task = crate::support::id(&first.payload()["task"]);
+        assert_eq!(state(&relay.rest().get(&task).await), FAILED);
     }
 }
 
@@ -125,10 +126,10 @@ async fn an_answer_that_breaks_the_protocol_is_no_answer() {
             .expect("a port");
         let relay = hasty(peer.url()).await.expect("a card");
         let client = relay.jsonrpc();
-        client.say("hello").await;
-        let refused = client.send(crate::support::follow_up("t", "more")).await;
+        let task = crate::support::id(&client.say("hello").await);
+        let refused = client.send(crate::support::follow_up(&task, "more")).await;
         refused.refused(ErrorCode::InvalidAgentResponse);
-        assert_eq!(state(&client.get("t").await), FAILED, "{answer}");
+        assert_eq!(state(&client.get(&task).await), FAILED, "{answer}");
     }
     // One that names no task begins none.
     let peer = Peer::script()

@@ -58,11 +58,12 @@ async fn the_agent_is_not_asked_about_what_the_caller_may_not_see() {
     let foreign = id(&relay.jsonrpc().by("r", "ann").say("hello").await);
     let bob = relay.jsonrpc().by("r", "bob");
     let own = id(&bob.say("hello").await);
+    let own_there = "task-1";
     let mut said = message("refine them");
     said["referenceTaskIds"] = json!([foreign, own, "unknown"]);
     bob.send(said).await.task();
     let last = peer.calls().pop().expect("a call").json();
-    assert_eq!(last["params"]["message"]["referenceTaskIds"], json!([own]));
+    assert_eq!(last["params"]["message"]["referenceTaskIds"], json!([own_there]));
 }
 
 #[tokio::test]

@@ -80,6 +80,25 @@ pub(crate) async fn pair(spec: AgentSpec, there: impl Into<There>) -> Pair {
     Pair { agent, relay }
 }
 
+/// The id of the newest task at an agent: its own, which callers of the relay never see.
+pub(crate) async fn newest(agent: &Site) -> String {
+    let listed = agent.rest().call("ListTasks", serde_json::json!({})).await.result();
+    id(&listed["tasks"][0])
+}
+
+/// What is said, without the ids of task and context and without times, which are each server's own.
+pub(crate) fn bare(said: &serde_json::Value) -> serde_json::Value {
+    match said {
+        serde_json::Value::Object(fields) => {
+            let is_own = |name: &str| matches!(name, "id" | "taskId" | "contextId" | "timestamp");
+            let kept = fields.iter().filter(|(name, _)| !is_own(name));
+            kept.map(|(name, value)| (name.clone(), bare(value))).collect()
+        }
+        serde_json::Value::Array(items) => items.iter().map(bare).collect(),
+        other => other.clone(),
+    }
+}
+
 /// A server that can be stopped, on a store in a file.
 pub(crate) struct Stoppable {
     pub(crate) site: Site,

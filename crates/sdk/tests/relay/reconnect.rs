@@ -148,7 +148,8 @@ async fn an_agent_that_is_gone_for_a_while_is_waited_for() {
     let task = id(&seen[0].payload()["task"]);
     door.shut();
     gate.add_permits(2);
-    support::until("the task to end there", || async { state(&agent.rest().get(&task).await) == COMPLETED })
+    let there = newest(&agent).await;
+    support::until("the task to end there", || async { state(&agent.rest().get(&there).await) == COMPLETED })
         .await;
     // Here it goes on, as far as can be told.
     assert_eq!(state(&client.get(&task).await), support::WORKING);
@@ -156,7 +157,7 @@ async fn an_agent_that_is_gone_for_a_while_is_waited_for() {
     seen.extend(events.rest().await);
     assert_eq!(texts(&seen), count_to(4));
     assert!(seen.last().expect("an end").is(COMPLETED));
-    assert_eq!(client.get(&task).await["artifacts"], agent.rest().get(&task).await["artifacts"]);
+    assert_eq!(client.get(&task).await["artifacts"], agent.rest().get(&there).await["artifacts"]);
 }
 
 #[tokio::test]

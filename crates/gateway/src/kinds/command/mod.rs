@@ -142,10 +142,11 @@ impl CommandAgent {
         };
         let made = keys.issue(&self.name, turn);
         let key = made.map_err(|error| Failure::public("The agent failed").caused_by(error))?;
+        let lineage = turn.lineage();
         let own = [
             ("CHANCERY_URL", Some(url)),
             ("CHANCERY_TOKEN", Some(key.text())),
-            ("CHANCERY_LINEAGE", turn.lineage()),
+            ("CHANCERY_LINEAGE", lineage.as_deref()),
         ];
         let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
         plan.environment.extend(own);

@@ -54,7 +54,7 @@ impl Agent for InboxAgent {
     }
 
     /// What an agent elsewhere has taken is not lost because this process was.
-    fn only_waits(&self) -> bool {
+    fn works_elsewhere(&self) -> bool {
         true
     }
 }
@@ -100,7 +100,7 @@ async fn pass_on(turn: &Turn, event: TaskEvent) -> Result<(), TurnOver> {
 /// What the agent is sent when it is given the task.
 fn offer(turn: &Turn) -> impl Fn(u64, u64) -> Bytes + Send + Sync + 'static {
     let (task_id, context_id) = (turn.task_id().clone(), turn.context_id().clone());
-    let (message, lineage) = (turn.message().clone(), turn.lineage().map(str::to_owned));
+    let (message, lineage) = (turn.message().clone(), turn.lineage());
     let asked = message.message_id.clone();
     let history: Vec<_> = turn.history().iter().filter(|said| said.message_id != asked).cloned().collect();
     move |lease, lease_ms| {

@@ -2,18 +2,19 @@
 
 use chancery_protocol::{Error, ErrorCode};
 
+use crate::agent::Sent;
 use crate::client::ClientError;
 
 /// Why a task ends here although the agent has not ended it. Its caller reads this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum Breach {
     BrokeProtocol,
     Forgotten,
     OutOfReach,
     TooLarge,
 }
 
-impl Ending {
+impl Breach {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::BrokeProtocol => "The agent behind this one answered what the protocol does not allow",
@@ -44,6 +45,15 @@ impl Ending {
     }
 }
 
+/// How far a call had come that failed, for what it is charged.
+pub(super) fn fate(failed: &ClientError) -> Sent {
+    match failed {
+        ClientError::Peer(_) | ClientError::Status { .. } => Sent::Answered,
+        failed if failed.was_never_sent() => Sent::Never,
+        _ => Sent::Unanswered,
+    }
+}
+
 /// Whether the agent, or the task as it stands, cannot be watched.
 pub(super) fn cannot_be_watched(failed: &ClientError) -> bool {
     matches!(failed.code(), Some(ErrorCode::UnsupportedOperation | ErrorCode::MethodNotFound))
@@ -67,7 +77,7 @@ pub(super) fn told(failed: ClientError) -> Error {
         }
         ErrorCode::MethodNotFound => Error::new(ErrorCode::UnsupportedOperation).caused_by(failed),
         ErrorCode::VersionNotSupported | ErrorCode::ParseError => {
-            Ending::BrokeProtocol.error().caused_by(failed)
+            Breach::BrokeProtocol.error().caused_by(failed)
         }
         _ => failed.into(),
     }
@@ -86,7 +96,7 @@ fn unanswered(failed: ClientError) -> Error {
         ErrorCode::Unavailable => {
             "The agent behind this one cannot be reached at the moment; try again later"
         }
-        ErrorCode::InvalidAgentResponse => Ending::BrokeProtocol.text(),
+        ErrorCode::InvalidAgentResponse => Breach::BrokeProtocol.text(),
         _ => return error,
     };
     let told = Error::with_message(error.code(), text).caused_by(error);
@@ -97,7 +107,7 @@ fn unanswered(failed: ClientError) -> Error {
 }
 
 /// What lies beneath an error, for the log.
-pub(super) fn cause_of(failed: &ClientError) -> String {
+fn cause_of(failed: &ClientError) -> String {
     std::error::Error::source(failed).map(ToString::to_string).unwrap_or_default()
 }
 

@@ -1,0 +1,160 @@
+//! An agent elsewhere as an [`Agent`] of this runtime: each of its turns is an exchange with the agent there, written down
+//! before it leaves and followed to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_protocol::{
+    CancelTaskRequest, Error, ErrorCode, Message, Principal, Request, Task, TaskId, TaskState,
+};
+
+use super::errors::told;
+use super::exchange::Exchange;
+use super::peers::{Peer, RelayPeers};
+use super::state::RemoteState;
+use crate::agent::{Agent, Cancellation, Failure, Outcome, TaskHandle, WhileRunning};
+use crate::client::{Client, Options};
+use crate::turn::Turn;
+
+/// How many messages may wait for a turn that is about to take them.
+const DELIVERIES: usize = 16;
+
+/// An agent elsewhere, or several that do the same.
+#[derive(Clone)]
+pub(super) struct RemoteAgent {
+    pub(super) peers: RelayPeers,
+    pub(super) settings: RemoteSettings,
+}
+
+/// How an agent elsewhere is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemoteSettings {
+    /// For how long the agent may be out of reach before its tasks fail.
+    pub(super) patience: Duration,
+    /// How long an answer to a message is waited for, at most.
+    pub(super) answer_timeout: Duration,
+    /// Whether the agent is told on whose behalf calls are made, and in which trace.
+    pub(super) tells_lineage: bool,
+    /// Whether messages are streamed also for callers that only wait for the outcome.
+    pub(super) always_streams: bool,
+}
+
+/// Tells who watches a pool that its member has a task, until that ends.
+pub(super) struct Tenancy<'a> {
+    agent: &'a RemoteAgent,
+    owner: Principal,
+    task: TaskId,
+    turn: &'a Turn,
+    pub(super) is_over: bool,
+}
+
+const GONE: &str = "The agent that has this task is no longer there; try again later";
+
+impl Agent for RemoteAgent {
+    async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
+        let exchange = Exchange::new(self, &turn);
+        exchange.run().await
+    }
+
+    fn opens_task(&self, _: &Message) -> bool {
+        false
+    }
+
+    fn while_running(&self) -> WhileRunning {
+        WhileRunning::Queue(DELIVERIES)
+    }
+
+    fn works_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn refreshes(&self) -> bool {
+        true
+    }
+
+    async fn cancel(&self, task: TaskHandle) -> Result<Cancellation, Error> {
+        let Some((client, there)) = self.whereabouts(&task) else { return Ok(Cancellation::Unknown) };
+        let canceled = match ask_to_cancel(&client, there).await {
+            Ok(canceled) => canceled.status,
+            Err(error) => match error.code() {
+                Some(ErrorCode::TaskNotCancelable | ErrorCode::UnsupportedOperation) => {
+                    return Err(told(error));
+                }
+                _ => return Ok(Cancellation::Unknown),
+            },
+        };
+        match canceled.state {
+            TaskState::Canceled => {
+                self.peers.ended(&task.principal, &task.task);
+                Ok(Cancellation::Done(canceled.message))
+            }
+            state if state.is_terminal() => {
+                let text = "The task has already ended";
+                Err(Error::with_message(ErrorCode::TaskNotCancelable, text).about("state", state.as_str()))
+            }
+            _ => Ok(Cancellation::Pending),
+        }
+    }
+
+    fn ended_without_agent(&self, task: TaskHandle) {
+        self.peers.ended(&task.principal, &task.task);
+        if let Some((client, there)) = self.whereabouts(&task) {
+            cancel_there(client, there);
+        }
+    }
+}
+
+impl RemoteAgent {
+    /// Whom to ask about a task, and by which id.
+    fn whereabouts(&self, task: &TaskHandle) -> Option<(Client, TaskId)> {
+        let known = Task::submitted(task.task.clone(), "".into(), Message::user(""));
+        let state = RemoteState::read(task.state.as_ref(), &task.task, Some(&known));
+        let peer = self.peers.holder(&state.remote)?;
+        Some((peer.client.clone(), state.task?))
+    }
+
+    /// The member that a message goes to: the one that has its task, or the one that was chosen.
+    pub(super) fn peer_for(&self, turn: &Turn, state: &RemoteState) -> Result<Arc<Peer>, Failure> {
+        let peer = match (&state.task, state.sent) {
+            (None, 0) => self.peers.chosen(turn.facts.peer.as_deref()),
+            _ => self.peers.holder(&state.remote),
+        };
+        peer.ok_or_else(|| {
+            let error = Error::with_message(ErrorCode::Unavailable, GONE);
+            Failure::protocol(error.about("taskId", turn.task_id().as_str())).never_sent()
+        })
+    }
+}
+
+impl<'a> Tenancy<'a> {
+    pub(super) fn begin(agent: &'a RemoteAgent, turn: &'a Turn, peer: &Peer) -> Self {
+        let (owner, task) = (turn.principal().clone(), turn.task_id().clone());
+        agent.peers.began(&owner, &task, turn.context_id(), peer);
+        Self { agent, owner, task, turn, is_over: true }
+    }
+}
+
+impl Drop for Tenancy<'_> {
+    fn drop(&mut self) {
+        if self.is_over && !self.turn.sink.is_abandoned() {
+            self.agent.peers.ended(&self.owner, &self.task);
+        }
+    }
+}
+
+async fn ask_to_cancel(client: &Client, there: TaskId) -> Result<Task, crate::client::ClientError> {
+    let request = CancelTaskRequest { tenant: String::new(), id: there, metadata: None };
+    let options = Options { retries: Some(0), ..Options::default() };
+    client.ask(Request::CancelTask(request), options).await
+}
+
+/// Tells the agent, if that is possible at all, that nobody wants a task any more.
+pub(super) fn cancel_there(client: Client, there: TaskId) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async move {
+            if let Err(error) = ask_to_cancel(&client, there).await {
+                tracing::debug!(%error, "a task that nobody wants was not canceled");
+            }
+        });
+    }
+}

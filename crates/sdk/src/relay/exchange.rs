@@ -1,0 +1,400 @@
+//! One turn with an agent elsewhere: the message on its way there, and what is made of what comes back.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chancery_protocol::{
+    AgentCard, BoxFuture, LINEAGE_EXTENSION, Message, Request, SendMessageRequest, SendMessageResponse,
+    StreamResponse, TaskId, TaskState,
+};
+
+use super::agent::{RemoteAgent, Tenancy, cancel_there};
+use super::errors::{Breach, cannot_be_watched, fate, told};
+use super::follow::Source;
+use super::peers::Peer;
+use super::state::{RemoteState, context_there, dispatch_key};
+use crate::agent::{Failure, Outcome};
+use crate::client::{Client, ClientError, Feed, Options, Watch};
+use crate::runtime::check_extensions;
+use crate::turn::{CallerWaits, Turn};
+
+/// How long an answer is read for that nobody waits for any more: it says which task there is to cancel.
+const LATE_ANSWER: Duration = Duration::from_secs(30);
+/// For a timeout that the clock cannot count to.
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// What peers of an older design say of who calls, in metadata.
+const OLD_IDENTITY: &str = "ruvector";
+
+const OUTCOME_UNKNOWN: &str =
+    "The server was restarted before the agent had answered; the outcome is unknown";
+
+/// One turn with an agent elsewhere.
+pub(super) struct Exchange<'a> {
+    pub(super) agent: &'a RemoteAgent,
+    pub(super) turn: &'a Turn,
+    pub(super) state: RemoteState,
+    /// The state that the task is in here, as far as this turn has come.
+    pub(super) known: TaskState,
+    /// Whether the agent refuses contexts that it has not given.
+    refuses_contexts: bool,
+}
+
+/// What came first.
+enum First {
+    Answer(SendMessageResponse),
+    Stream(Box<StreamResponse>, Box<Feed>),
+}
+
+/// Why a message was not taken.
+enum Unsent {
+    /// Nothing left this process: somebody else may be asked.
+    NeverSent(ClientError),
+    Failed(Failure),
+}
+
+/// A message whose answer is still out. Dropped, the answer is read for a while, and the task in it is canceled.
+struct Outstanding<T: Send + 'static> {
+    answer: Option<BoxFuture<'static, Result<T, ClientError>>>,
+    task_in: fn(&T) -> Option<TaskId>,
+    client: Client,
+    is_abandoned: Arc<crate::runtime::Sink>,
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(agent: &'a RemoteAgent, turn: &'a Turn) -> Self {
+        let known = turn.task().map_or(TaskState::Unspecified, |task| match turn.facts.purpose {
+            // A message has put it back to work.
+            crate::turn::Purpose::Message => TaskState::Working,
+            _ => task.status.state,
+        });
+        let known = match known {
+            TaskState::Unspecified if !turn.sink.is_unopened() => TaskState::Submitted,
+            known => known,
+        };
+        let state = RemoteState::of_turn(turn);
+        Self { agent, turn, state, known, refuses_contexts: false }
+    }
+
+    pub(super) async fn run(mut self) -> Result<Outcome, Failure> {
+        let peer = self.agent.peer_for(self.turn, &self.state)?;
+        let mut tenancy = Tenancy::begin(self.agent, self.turn, &peer);
+        let ended = match (self.turn.is_refresh(), &self.state.task) {
+            (true, _) => self.refresh(&peer).await,
+            (false, Some(_)) if self.turn.is_resumed() => {
+                self.turn.dispatch().await?;
+                self.follow(&peer, Source::Watch).await
+            }
+            _ => self.send_and_follow(peer, &mut tenancy).await,
+        };
+        // A task that waits for its client stays with the agent.
+        tenancy.is_over = match &ended {
+            Ok(outcome) => outcome.ends_task(self.known),
+            Err(_) => !self.known.is_interrupted(),
+        };
+        ended
+    }
+
+    async fn send_and_follow(
+        &mut self,
+        mut peer: Arc<Peer>,
+        tenancy: &mut Tenancy<'a>,
+    ) -> Result<Outcome, Failure> {
+        let was_sent = self.turn.is_resumed() && self.state.sent > 0;
+        if was_sent && !peer.client.peer().await.is_ok_and(|peer| peer.honours_keys) {
+            return Err(Failure::public(OUTCOME_UNKNOWN).unanswered());
+        }
+        let mut tried = Vec::new();
+        let first = loop {
+            match self.send(&peer, was_sent).await {
+                Ok(first) => break first,
+                Err(Unsent::Failed(failure)) => return Err(failure),
+                Err(Unsent::NeverSent(error)) => {
+                    tried.push(peer.name.clone());
+                    let next = self.agent.peers.untried(&tried).filter(|_| self.state.task.is_none());
+                    let Some(next) = next else {
+                        return Err(Failure::protocol(told(error)).never_sent());
+                    };
+                    tracing::info!(from = &*peer.name, to = &*next.name, %error, "the next member of the pool is tried");
+                    peer = next;
+                    *tenancy = Tenancy::begin(self.agent, self.turn, &peer);
+                }
+            }
+        };
+        match first {
+            First::Answer(SendMessageResponse::Message(message)) => {
+                self.answered_directly(StreamResponse::Message(message), &peer)
+            }
+            First::Answer(SendMessageResponse::Task(task)) => {
+                match self.take(StreamResponse::Task(task), &peer, false).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => self.follow(&peer, Source::Watch).await,
+                }
+            }
+            First::Stream(first, mut events) => {
+                if let StreamResponse::Message(_) = *first {
+                    events.satisfied();
+                    return self.answered_directly(*first, &peer);
+                }
+                match self.take(*first, &peer, true).await? {
+                    Some(outcome) => {
+                        Source::Stream(events).leave();
+                        Ok(outcome)
+                    }
+                    None => self.follow(&peer, Source::Stream(events)).await,
+                }
+            }
+        }
+    }
+
+    /// The agent has answered without a task.
+    fn answered_directly(&self, message: StreamResponse, peer: &Peer) -> Result<Outcome, Failure> {
+        match self.state.task {
+            None => Ok(Outcome::forwarded(super::clean::cleaned(message))),
+            Some(_) => Err(self.broke_protocol("a message came where a task had begun", peer)),
+        }
+    }
+
+    /// Writes the message down and sends it.
+    async fn send(&mut self, peer: &Peer, was_sent: bool) -> Result<First, Unsent> {
+        let watch = self.watch(peer);
+        let card = match peer.client.peer().await {
+            Ok(found) => found.card.clone(),
+            Err(error) => {
+                watch.failed(&error, Duration::ZERO);
+                return Err(Unsent::NeverSent(error));
+            }
+        };
+        self.check_extensions(&card)?;
+        let waits = self.turn.facts.waits;
+        let can_stream = card.capabilities.streaming == Some(true);
+        let mut streams =
+            can_stream && (waits != CallerWaits::ForOutcome || self.agent.settings.always_streams);
+        if !was_sent {
+            self.state.sent += 1;
+        }
+        self.state.remote = peer.name.clone();
+        self.turn.set_state(&self.state).map_err(Failure::from)?;
+        self.turn.dispatch().await.map_err(Failure::from)?;
+        loop {
+            let request = self.request(peer, !streams && waits != CallerWaits::ForOutcome).await;
+            match self.exchange(peer, request, self.options(watch.clone()), streams).await {
+                Ok(first) => return Ok(first),
+                Err(error) if self.refuses_context(&error) => self.refuses_contexts = true,
+                // Its card says otherwise.
+                Err(error) if streams && cannot_be_watched(&error) => streams = false,
+                Err(error) if error.was_never_sent() => return Err(Unsent::NeverSent(error)),
+                Err(error) => return Err(Unsent::Failed(self.not_taken(error, peer))),
+            }
+        }
+    }
+
+    /// What the agent requires is required here: a call without it would be refused there, and charged.
+    fn check_extensions(&self, card: &AgentCard) -> Result<(), Failure> {
+        let mut activated = self.turn.facts.extensions.clone();
+        activated.push(LINEAGE_EXTENSION.to_owned());
+        check_extensions(&card.capabilities.extensions, &activated)
+            .map_err(|error| Failure::protocol(error).never_sent())
+    }
+
+    async fn exchange(
+        &self,
+        peer: &Peer,
+        request: Box<SendMessageRequest>,
+        options: Options,
+        streams: bool,
+    ) -> Result<First, ClientError> {
+        let client = peer.client.clone();
+        if streams {
+            let first = self.outstanding(peer, task_of_first, async move {
+                let mut events = client.feed(Request::SendStreamingMessage(request), options).await?;
+                let first = match events.next().await {
+                    Some(told) => told?.payload.map_err(|error| ClientError::BadAnswer(error.to_string()))?,
+                    None => return Err(ClientError::BadAnswer("the stream has no event".to_owned())),
+                };
+                Ok((Box::new(first), Box::new(events)))
+            });
+            return first.await.map(|(first, events)| First::Stream(first, events));
+        }
+        let answer = self.outstanding(peer, task_of_answer, async move {
+            client.ask::<SendMessageResponse>(Request::SendMessage(request), options).await
+        });
+        answer.await.map(First::Answer)
+    }
+
+    fn outstanding<T: Send + 'static>(
+        &self,
+        peer: &Peer,
+        task_in: fn(&T) -> Option<TaskId>,
+        answer: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+    ) -> Outstanding<T> {
+        Outstanding {
+            answer: Some(Box::pin(answer)),
+            task_in,
+            client: peer.client.clone(),
+            is_abandoned: self.turn.sink.clone(),
+        }
+    }
+
+    /// The message as the agent is to get it: under the ids that the agent knows, and without what is not its business.
+    async fn request(&self, peer: &Peer, return_immediately: bool) -> Box<SendMessageRequest> {
+        let mut message = self.turn.message().clone();
+        self.address(&mut message, peer).await;
+        let facts = &self.turn.facts;
+        let mut configuration = facts.configuration.clone();
+        if let Some(wanted) = &mut configuration {
+            // The journal is to have the whole task, and notifications are posted from here.
+            (wanted.history_length, wanted.task_push_notification_config) = (None, None);
+            wanted.return_immediately = return_immediately;
+        } else if return_immediately {
+            configuration.get_or_insert_default().return_immediately = true;
+        }
+        let mut metadata = facts.metadata.clone();
+        for said in [&mut metadata, &mut message.metadata] {
+            *said = said.take().and_then(|said| said.without(LINEAGE_EXTENSION));
+            if !self.agent.settings.tells_lineage {
+                *said = said.take().and_then(|said| said.without(OLD_IDENTITY));
+            }
+        }
+        Box::new(SendMessageRequest { tenant: String::new(), message, configuration, metadata })
+    }
+
+    /// Puts the agent's ids into a message. Tasks that it does not have it is not told of.
+    pub(super) async fn address(&self, message: &mut Message, peer: &Peer) {
+        let handle = &self.turn.facts.handle;
+        message.task_id = self.state.task.clone();
+        let derived = || context_there(&handle.context_secret(), handle.scope(), self.turn.context_id());
+        message.context_id = match &self.state.context {
+            Some(context) => Some(context.clone()),
+            None => (!self.refuses_contexts).then(derived),
+        };
+        let mut known = Vec::with_capacity(message.reference_task_ids.len());
+        for id in std::mem::take(&mut message.reference_task_ids) {
+            let Some(found) = handle.sibling(&id).await else { continue };
+            let state = RemoteState::read(found.state.as_ref(), &id, None);
+            known.extend(state.task.filter(|_| state.remote == peer.name));
+        }
+        message.reference_task_ids = known;
+    }
+
+    /// What goes along with a message: the caller's trace, extensions and lineage, if the agent may know.
+    fn options(&self, watch: Watch) -> Options {
+        let facts = &self.turn.facts;
+        let tells = self.agent.settings.tells_lineage;
+        let mut options = Options { keyless: true, watch, ..Options::default() };
+        options.terms.extensions.clone_from(&facts.extensions);
+        options.terms.traceparent = facts.traceparent.clone().filter(|_| tells);
+        options.terms.lineage = self.turn.lineage().filter(|_| tells);
+        let secret = facts.handle.context_secret();
+        options.terms.idempotency_key = Some(dispatch_key(&secret, self.turn.task_id(), self.state.sent));
+        let now = Instant::now();
+        let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
+        options.deadline = Some(self.turn.deadline().min(latest));
+        options
+    }
+
+    /// Who wants to hear how a member of a pool does hears of the member that was chosen.
+    pub(super) fn watch(&self, peer: &Peer) -> Watch {
+        let facts = &self.turn.facts;
+        let is_chosen = peer.name.is_empty() || facts.peer.as_ref() == Some(&peer.name);
+        Watch(facts.peer_watch.clone().filter(|_| is_chosen))
+    }
+
+    /// Whether the agent takes no context that it has not given itself.
+    fn refuses_context(&self, error: &ClientError) -> bool {
+        let ClientError::Peer(error) = error else { return false };
+        let names_context = error.violations().iter().any(|violation| violation.field.contains("context"))
+            || error.message().to_ascii_lowercase().contains("context");
+        names_context && self.state.context.is_none() && !self.refuses_contexts && self.state.task.is_none()
+    }
+
+    /// A message that the agent has not taken. What says that the task is lost ends it.
+    fn not_taken(&self, error: ClientError, peer: &Peer) -> Failure {
+        let sent = fate(&error);
+        let breach = Breach::of(&error);
+        let failure = match breach {
+            Some(breach @ (Breach::Forgotten | Breach::BrokeProtocol)) if self.state.task.is_some() => {
+                tracing::warn!(task.id = %self.turn.task_id(), %error, "a task is given up: {}", breach.text());
+                if breach != Breach::Forgotten {
+                    self.cancel_there(peer);
+                }
+                let told = breach.error().about("taskId", self.turn.task_id().as_str());
+                Failure::public(breach.text()).answering(told)
+            }
+            _ => Failure::protocol(told(error)),
+        };
+        Failure { sent, ..failure }
+    }
+
+    /// The agent does what the protocol does not allow.
+    pub(super) fn broke_protocol(&self, why: &str, peer: &Peer) -> Failure {
+        let id = self.turn.task_id();
+        tracing::warn!(task.id = %id, why, "task {id} is given up: the agent broke the protocol");
+        self.cancel_there(peer);
+        let error = Breach::BrokeProtocol.error().about("taskId", id.as_str());
+        match self.turn.sink.is_unopened() {
+            true => Failure::protocol(error).unanswered(),
+            false => Failure::public(Breach::BrokeProtocol.text()).answering(error).unanswered(),
+        }
+    }
+
+    pub(super) fn cancel_there(&self, peer: &Peer) {
+        if let Some(there) = self.state.task.clone() {
+            cancel_there(peer.client.clone(), there);
+        }
+    }
+}
+
+impl From<Failure> for Unsent {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+fn task_of_answer(answer: &SendMessageResponse) -> Option<TaskId> {
+    match answer {
+        SendMessageResponse::Task(task) if !task.status.state.is_terminal() => Some(task.id.clone()),
+        _ => None,
+    }
+}
+
+fn task_of_first((first, _): &(Box<StreamResponse>, Box<Feed>)) -> Option<TaskId> {
+    match &**first {
+        StreamResponse::Task(task) => Some(task.id.clone()),
+        StreamResponse::StatusUpdate(update) => Some(update.task_id.clone()),
+        StreamResponse::ArtifactUpdate(update) => Some(update.task_id.clone()),
+        StreamResponse::Message(_) => None,
+    }
+}
+
+impl<T: Send + 'static> Future for Outstanding<T> {
+    type Output = Result<T, ClientError>;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        let Some(answer) = &mut self.answer else { return std::task::Poll::Pending };
+        let answered = answer.as_mut().poll(context);
+        if answered.is_ready() {
+            self.answer = None;
+        }
+        answered
+    }
+}
+
+impl<T: Send + 'static> Drop for Outstanding<T> {
+    fn drop(&mut self) {
+        let Some(answer) = self.answer.take().filter(|_| !self.is_abandoned.is_abandoned()) else { return };
+        let (client, task_in) = (self.client.clone(), self.task_in);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Ok(Ok(late)) = tokio::time::timeout(LATE_ANSWER, answer).await
+                    && let Some(there) = task_in(&late)
+                {
+                    cancel_there(client, there);
+                }
+            });
+        }
+    }
+}

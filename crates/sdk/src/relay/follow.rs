@@ -1,0 +1,504 @@
+//! A task that goes on elsewhere, followed until it ends or waits for somebody here.
+//!
+//! It is watched if the agent can stream, and asked for now and then if not. A stream that breaks is taken up again; of
+//! what the agent then shows only what is new is told. While the agent is out of reach it is asked again, less and less
+//! often, and in the end the task fails.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chancery_protocol::{
+    ErrorCode, GetTaskRequest, Request, SendMessageRequest, SendMessageResponse, StreamResponse,
+    SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
+};
+use tokio::sync::mpsc;
+
+use super::clean::cleaned;
+use super::delta::Delta;
+use super::errors::{Breach, cannot_be_watched, told};
+use super::exchange::Exchange;
+use super::peers::Peer;
+use crate::agent::{Failure, Outcome};
+use crate::client::{ClientError, Feed, Options};
+use crate::runtime::Delivered;
+
+/// How long to wait between two questions about a task, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long an agent may take to end a stream after it has said everything.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// How many answers to delivered messages may wait.
+const ANSWERS: usize = 16;
+/// How long an id of an agent's may be.
+const MAX_ID_BYTES: usize = 1024;
+
+/// Where news come from.
+pub(super) enum Source {
+    Stream(Box<Feed>),
+    /// The task is to be subscribed to.
+    Watch,
+    /// The task is to be asked for.
+    Look,
+}
+
+/// How following a task stands.
+struct Progress {
+    source: Source,
+    /// Whether the agent lets the task be watched.
+    watchable: bool,
+    /// The number of the last event that came by a stream that has ended; 0 if it had none.
+    last: u64,
+    /// Whether the next event is the first of its stream.
+    is_first: bool,
+    /// When the stream was opened that is read.
+    opened: Instant,
+    /// Since when the agent has neither shown anything new nor answered for the task.
+    failing_since: Option<Instant>,
+    /// How often in a row nothing new has come by asking for it.
+    in_vain: u32,
+    pause: Duration,
+}
+
+/// What has happened.
+enum News {
+    Event(Box<StreamResponse>, u64),
+    Opened(Box<Feed>),
+    Task(Box<Task>),
+    /// The stream has ended as it should.
+    End,
+    Failed(ClientError),
+    Message(Box<Delivered>),
+    Answer(Box<Delivered>, Result<SendMessageResponse, ClientError>),
+}
+
+type Answers = mpsc::Sender<(Box<Delivered>, Result<SendMessageResponse, ClientError>)>;
+
+impl Exchange<'_> {
+    /// Follows the task until it ends or asks back.
+    pub(super) async fn follow(&mut self, peer: &Arc<Peer>, source: Source) -> Result<Outcome, Failure> {
+        let mut progress = Progress::new(source);
+        let (answers, mut answered) = mpsc::channel(ANSWERS);
+        loop {
+            let news = tokio::select! {
+                biased;
+                Some((delivered, answer)) = answered.recv() => News::Answer(delivered, answer),
+                news = self.hear(&mut progress, peer) => news,
+                delivered = self.turn.delivered() => News::Message(Box::new(delivered)),
+            };
+            let before = self.turn.sink.recorded();
+            let ended = match news {
+                News::Message(delivered) => {
+                    self.deliver(*delivered, peer, answers.clone()).await;
+                    None
+                }
+                News::Answer(delivered, answer) => self.answered(*delivered, answer, peer).await?,
+                News::Opened(events) => {
+                    progress.opened(events);
+                    None
+                }
+                News::Event(event, number) => self.take_event(&mut progress, *event, number, peer).await?,
+                News::Task(task) => self.take_look(&mut progress, *task, peer).await?,
+                News::End => {
+                    progress.after_break();
+                    progress.rest_if_waiting(self.known);
+                    None
+                }
+                News::Failed(error) => {
+                    self.failed(&mut progress, &error, peer)?;
+                    None
+                }
+            };
+            if let Some(outcome) = ended {
+                progress.source.leave();
+                return Ok(outcome);
+            }
+            if self.turn.sink.recorded() > before {
+                progress.is_alive();
+            }
+        }
+    }
+
+    /// Asks the agent once about a task that waits, and follows it if it goes on.
+    pub(super) async fn refresh(&mut self, peer: &Arc<Peer>) -> Result<Outcome, Failure> {
+        let Some(there) = self.state.task.clone() else { return Ok(Outcome::unchanged()) };
+        let found = match self.look(peer, there).await {
+            Ok(task) => self.take(StreamResponse::Task(task), peer, false).await?,
+            Err(error) => match Breach::of(&error) {
+                Some(Breach::Forgotten) => return Err(Failure::public(Breach::Forgotten.text())),
+                _ => return Ok(Outcome::unchanged()),
+            },
+        };
+        if let Some(outcome) = found {
+            return Ok(outcome);
+        }
+        if self.known.is_interrupted() {
+            return Ok(Outcome::unchanged());
+        }
+        self.turn.current_task().await.map_err(Failure::protocol)?;
+        self.turn.facts.handle.refreshed();
+        self.follow(peer, Source::Watch).await
+    }
+
+    /// Waits for news from the agent.
+    async fn hear(&self, progress: &mut Progress, peer: &Peer) -> News {
+        if !progress.pause.is_zero() {
+            tokio::time::sleep(progress.pause).await;
+            progress.pause = Duration::ZERO;
+        }
+        let Some(there) = self.state.task.clone() else {
+            return News::Failed(ClientError::BadAnswer("the task has no id".to_owned()));
+        };
+        match &mut progress.source {
+            Source::Stream(events) => match events.next().await {
+                Some(Ok(told)) => match told.payload {
+                    Ok(event) => News::Event(Box::new(event), told.event.number),
+                    Err(error) => News::Failed(ClientError::BadAnswer(error.to_string())),
+                },
+                Some(Err(error)) => News::Failed(error),
+                None => News::End,
+            },
+            Source::Watch => match Box::pin(self.subscribe(peer, there, progress.last)).await {
+                Ok(events) => News::Opened(Box::new(events)),
+                Err(error) => News::Failed(error),
+            },
+            Source::Look => match Box::pin(self.look(peer, there)).await {
+                Ok(task) => News::Task(Box::new(task)),
+                Err(error) => News::Failed(error),
+            },
+        }
+    }
+
+    async fn subscribe(&self, peer: &Peer, there: TaskId, last: u64) -> Result<Feed, ClientError> {
+        if peer.client.peer().await?.card.capabilities.streaming != Some(true) {
+            return Err(ClientError::Peer(ErrorCode::UnsupportedOperation.into()));
+        }
+        let mut options = self.asking(peer);
+        options.terms.last_event = (last > 0).then_some(last);
+        let request = SubscribeToTaskRequest { tenant: String::new(), id: there };
+        peer.client.feed(Request::SubscribeToTask(request), options).await
+    }
+
+    async fn look(&self, peer: &Peer, there: TaskId) -> Result<Task, ClientError> {
+        let request = GetTaskRequest { tenant: String::new(), id: there, history_length: None };
+        peer.client.ask(Request::GetTask(request), self.asking(peer)).await
+    }
+
+    /// What goes along with questions about a task.
+    fn asking(&self, peer: &Peer) -> Options {
+        let mut options = Options { retries: Some(0), watch: self.watch(peer), ..Options::default() };
+        if self.agent.settings.tells_lineage {
+            options.terms.traceparent.clone_from(&self.turn.facts.traceparent);
+        }
+        options
+    }
+
+    async fn take_event(
+        &mut self,
+        progress: &mut Progress,
+        event: StreamResponse,
+        number: u64,
+        peer: &Peer,
+    ) -> Result<Option<Outcome>, Failure> {
+        if std::mem::take(&mut progress.is_first) {
+            let follows = progress.last > 0 && number == progress.last + 1;
+            if !follows && !matches!(event, StreamResponse::Task(_)) {
+                // What happened before it is not known, so the task is asked for as a whole from now on.
+                (progress.watchable, progress.source) = (false, Source::Look);
+                return Ok(None);
+            }
+        }
+        if let StreamResponse::Message(_) = event {
+            return Err(self.broke_protocol("a message came where a task had begun", peer));
+        }
+        self.take(event, peer, false).await
+    }
+
+    async fn take_look(
+        &mut self,
+        progress: &mut Progress,
+        task: Task,
+        peer: &Peer,
+    ) -> Result<Option<Outcome>, Failure> {
+        progress.failing_since = None;
+        progress.in_vain += 1;
+        // By whatever number the agent knows what is new in it, it is none that came by a stream.
+        progress.last = 0;
+        progress.pause = progress.longer_pause();
+        progress.source = if progress.watchable { Source::Watch } else { Source::Look };
+        let ended = self.take(StreamResponse::Task(task), peer, false).await?;
+        progress.rest_if_waiting(self.known);
+        Ok(ended)
+    }
+
+    /// Tells what an event says. An outcome if that ends the turn.
+    pub(super) async fn take(
+        &mut self,
+        event: StreamResponse,
+        peer: &Peer,
+        is_first: bool,
+    ) -> Result<Option<Outcome>, Failure> {
+        let event = cleaned(event);
+        self.check_ids(&event, peer)?;
+        match event {
+            StreamResponse::Task(task) if self.turn.sink.is_unopened() => {
+                let state = task.status.state;
+                if state == TaskState::Unspecified {
+                    return Err(self.broke_protocol("its new task is in no state", peer));
+                }
+                self.known = state;
+                if ends_turn(state) {
+                    return Ok(Some(Outcome::forwarded(StreamResponse::Task(task))));
+                }
+                self.turn.forward(StreamResponse::Task(task)).await?;
+                Ok(None)
+            }
+            StreamResponse::Task(task) => self.merge(task, peer, is_first).await,
+            StreamResponse::StatusUpdate(update) => self.take_status(update, peer).await,
+            StreamResponse::ArtifactUpdate(update) => {
+                self.leave_waiting(TaskState::Working, peer).await?;
+                if self.known == TaskState::Unspecified {
+                    self.known = TaskState::Submitted;
+                }
+                self.turn.forward(StreamResponse::ArtifactUpdate(update)).await?;
+                Ok(None)
+            }
+            StreamResponse::Message(_) => Err(self.broke_protocol("a message is no event of a task", peer)),
+        }
+    }
+
+    /// Learns the agent's ids from the first event, and refuses events of other tasks.
+    fn check_ids(&mut self, event: &StreamResponse, peer: &Peer) -> Result<(), Failure> {
+        let (task, context) = match event {
+            StreamResponse::Task(task) => (&task.id, task.context_id.as_ref()),
+            StreamResponse::StatusUpdate(update) => (&update.task_id, Some(&update.context_id)),
+            StreamResponse::ArtifactUpdate(update) => (&update.task_id, Some(&update.context_id)),
+            StreamResponse::Message(_) => return Ok(()),
+        };
+        match &self.state.task {
+            Some(known) if known == task => Ok(()),
+            Some(_) => Err(self.broke_protocol("another task came where one was asked for", peer)),
+            None if task.is_empty() || task.as_str().len() > MAX_ID_BYTES => {
+                Err(self.broke_protocol("the id of its task cannot be used", peer))
+            }
+            None => {
+                self.state.learn(task, context);
+                self.turn.set_state(&self.state)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells what is new in a task that is shown whole.
+    async fn merge(&mut self, task: Task, peer: &Peer, is_first: bool) -> Result<Option<Outcome>, Failure> {
+        let known = self.turn.current_task().await.map_err(Failure::protocol)?;
+        // A stream may begin with the task as it was before the message.
+        let found = self.turn.task().filter(|_| is_first && !self.turn.is_resumed());
+        let is_as_before = found.is_some_and(|found| is_same(&found.status, &task.status));
+        let Delta { artifacts, status, said } = Delta::between(&known, task);
+        drop(known);
+        for update in artifacts {
+            self.leave_waiting(TaskState::Working, peer).await?;
+            self.turn.forward(StreamResponse::ArtifactUpdate(update)).await?;
+        }
+        let Some(status) = status.filter(|_| !is_as_before) else { return Ok(None) };
+        said.into_iter().for_each(|message| self.turn.sink.said(message));
+        self.take_status(status, peer).await
+    }
+
+    async fn take_status(
+        &mut self,
+        update: TaskStatusUpdateEvent,
+        peer: &Peer,
+    ) -> Result<Option<Outcome>, Failure> {
+        let next = update.status.state;
+        let from = if self.known == TaskState::Unspecified { TaskState::Submitted } else { self.known };
+        if next == TaskState::Unspecified || next != from && !from.may_become(next) {
+            let why = format!("its task goes from {} to {}", from.as_str(), next.as_str());
+            return Err(self.broke_protocol(&why, peer));
+        }
+        self.leave_waiting(next, peer).await?;
+        let says_nothing = update.status.message.is_none() && update.metadata.is_none();
+        let is_known = next == self.known && says_nothing && !self.turn.sink.is_unopened();
+        self.known = next;
+        if ends_turn(next) {
+            return Ok(Some(Outcome::forwarded(StreamResponse::StatusUpdate(update))));
+        }
+        if !is_known {
+            self.turn.forward(StreamResponse::StatusUpdate(update)).await?;
+        }
+        Ok(None)
+    }
+
+    /// A task that waited for somebody goes on: its call is admitted anew, or the task ends.
+    async fn leave_waiting(&mut self, next: TaskState, peer: &Peer) -> Result<(), Failure> {
+        if !self.known.is_interrupted() || next == self.known {
+            return Ok(());
+        }
+        self.known = TaskState::Working;
+        self.turn.unpark().await.map_err(|refused| {
+            self.cancel_there(peer);
+            Failure::public(refused.message().to_owned())
+        })
+    }
+
+    /// Something did not come. Fails the task once there is no point in asking again.
+    fn failed(&self, progress: &mut Progress, error: &ClientError, peer: &Peer) -> Result<(), Failure> {
+        let looked = matches!(progress.source, Source::Look);
+        if cannot_be_watched(error) && !looked {
+            (progress.watchable, progress.source, progress.pause) = (false, Source::Look, Duration::ZERO);
+            return Ok(());
+        }
+        let since = progress.failing_since(self.agent.settings.patience);
+        progress.after_break();
+        let breach = match Breach::of(error) {
+            // Some agents say so of a task that has ended.
+            Some(Breach::Forgotten) if !looked => {
+                (progress.source, progress.pause) = (Source::Look, Duration::ZERO);
+                return Ok(());
+            }
+            None if since.elapsed() >= self.agent.settings.patience => Breach::OutOfReach,
+            None => {
+                let id = self.turn.task_id();
+                tracing::debug!(task.id = %id, %error, "task {id} cannot be followed now");
+                return Ok(());
+            }
+            Some(breach) => breach,
+        };
+        let id = self.turn.task_id();
+        tracing::warn!(task.id = %id, %error, "task {id} is given up: {}", breach.text());
+        if breach != Breach::Forgotten {
+            self.cancel_there(peer);
+        }
+        let told = breach.error().about("taskId", id.as_str());
+        Err(Failure::public(breach.text()).answering(told).unanswered())
+    }
+
+    /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].
+    async fn deliver(&self, delivered: Delivered, peer: &Peer, answers: Answers) {
+        let mut message = delivered.message().clone();
+        self.address(&mut message, peer).await;
+        let mut configuration = delivered.configuration().cloned();
+        if let Some(wanted) = &mut configuration {
+            (wanted.history_length, wanted.task_push_notification_config) = (None, None);
+        }
+        let request = SendMessageRequest { tenant: String::new(), message, configuration, metadata: None };
+        let mut options = self.asking(peer);
+        options.keyless = true;
+        options.deadline = delivered.context().deadline;
+        if self.agent.settings.tells_lineage {
+            let hold = delivered.context().hold.as_ref();
+            options.terms.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
+        }
+        let client = peer.client.clone();
+        tokio::spawn(async move {
+            let answer = client.ask(Request::SendMessage(Box::new(request)), options).await;
+            if let Err(mpsc::error::SendError((delivered, answer))) =
+                answers.send((Box::new(delivered), answer)).await
+            {
+                // The turn has ended meanwhile; the task says how.
+                delivered.answer(answer.map(drop).map_err(told)).await;
+            }
+        });
+    }
+
+    async fn answered(
+        &mut self,
+        delivered: Delivered,
+        answer: Result<SendMessageResponse, ClientError>,
+        peer: &Peer,
+    ) -> Result<Option<Outcome>, Failure> {
+        let taken = match answer {
+            Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), peer, false).await,
+            Ok(SendMessageResponse::Message(_)) => Ok(None),
+            Err(error) => {
+                delivered.answer(Err(told(error))).await;
+                return Ok(None);
+            }
+        };
+        if let Ok(None) = &taken {
+            let _ = self.turn.sink.flush().await;
+        }
+        tokio::spawn(delivered.answer_when_shown(self.turn.facts.handle.clone()));
+        taken
+    }
+}
+
+impl Progress {
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            watchable: true,
+            last: 0,
+            is_first: false,
+            opened: Instant::now(),
+            failing_since: None,
+            in_vain: 0,
+            pause: Duration::ZERO,
+        }
+    }
+
+    fn opened(&mut self, events: Box<Feed>) {
+        (self.source, self.is_first, self.opened) = (Source::Stream(events), true, Instant::now());
+    }
+
+    /// Something new has come.
+    fn is_alive(&mut self) {
+        (self.failing_since, self.in_vain) = (None, 0);
+    }
+
+    /// Since when the agent cannot be asked. A stream that was open for long was well until now.
+    fn failing_since(&mut self, patience: Duration) -> Instant {
+        if matches!(self.source, Source::Stream(_)) && self.opened.elapsed() >= patience {
+            self.failing_since = None;
+        }
+        *self.failing_since.get_or_insert_with(Instant::now)
+    }
+
+    /// How to ask after what was asked for has broken off: what is not worth watching is asked for in between.
+    fn after_break(&mut self) {
+        if let Source::Stream(events) = &self.source {
+            self.last = events.last_event();
+        }
+        self.in_vain += 1;
+        self.pause = self.longer_pause();
+        let look = matches!(self.source, Source::Look) || !self.watchable || self.in_vain.is_multiple_of(2);
+        self.source = if look { Source::Look } else { Source::Watch };
+    }
+
+    /// A task that waits for an authorization is asked for now and then.
+    fn rest_if_waiting(&mut self, state: TaskState) {
+        if state.is_interrupted() {
+            (self.source, self.pause) = (Source::Look, LONGEST_PAUSE);
+        }
+    }
+
+    /// Longer with every time that it was in vain.
+    fn longer_pause(&self) -> Duration {
+        FIRST_PAUSE.saturating_mul(1 << self.in_vain.min(6)).min(LONGEST_PAUSE)
+    }
+}
+
+impl Source {
+    /// Reads a stream to its end, so that its connection can be used again.
+    pub(super) fn leave(self) {
+        if let Self::Stream(mut events) = self {
+            events.satisfied();
+            tokio::spawn(async move {
+                let rest = async { while let Some(Ok(_)) = events.next().await {} };
+                let _ = tokio::time::timeout(GOODBYE, rest).await;
+            });
+        }
+    }
+}
+
+/// Whether a task in this state has nothing more to say by itself.
+fn ends_turn(state: TaskState) -> bool {
+    state.is_terminal() || state == TaskState::InputRequired
+}
+
+fn is_same(one: &TaskStatus, other: &TaskStatus) -> bool {
+    let words = |status: &TaskStatus| {
+        status.message.as_ref().map(|said| (said.message_id.clone(), said.parts.clone()))
+    };
+    one.state == other.state && words(one) == words(other)
+}

@@ -1,0 +1,216 @@
+//! What a turn needs of the runtime beside its sink: the journal, the gates, messages that come while it runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chancery_protocol::{
+    Call, CallContext, CallOutcome, Error, Hold, Message, Role, SendMessageConfiguration, Task, TaskId,
+    TaskStatus, USAGE_EXTENSION, Usage, Waiting,
+};
+use chancery_store::{Batch, Scope, StoreError};
+
+use super::Core;
+use super::queue::{Answers, Incoming, Queued};
+use crate::agent::{Sent, TaskHandle};
+use crate::tasks::from_store;
+
+/// A turn's way back to the runtime that runs it.
+#[derive(Clone)]
+pub(crate) struct TurnHandle {
+    core: Arc<Core>,
+    scope: Scope,
+    task: TaskId,
+}
+
+/// A message that a running turn takes. It is answered with the task when [`Delivered::answer`] is called or it is dropped.
+pub struct Delivered {
+    handle: TurnHandle,
+    incoming: Box<Incoming>,
+    answers: Option<Answers>,
+    /// Whether its call pays for the task from now on, which waited for its client.
+    pays_for_task: bool,
+}
+
+impl TurnHandle {
+    pub(super) fn new(core: Arc<Core>, scope: Scope, task: TaskId) -> Self {
+        Self { core, scope, task }
+    }
+
+    /// The task as the journal has it.
+    pub(crate) async fn task(&self) -> Result<Arc<Task>, Error> {
+        self.core.tasks.snapshot(&self.scope, &self.task).await?.task.value()
+    }
+
+    /// The same of any task that belongs to the same caller and agent.
+    pub(crate) async fn sibling(&self, id: &TaskId) -> Option<TaskHandle> {
+        let found = self.core.tasks.store.snapshot(&self.scope, id).await.ok()?;
+        let principal = self.core.own_context(&self.scope).principal;
+        Some(TaskHandle { principal, task: id.clone(), state: found.state })
+    }
+
+    /// A secret from which ids for agents elsewhere derive.
+    pub(crate) fn context_secret(&self) -> [u8; 32] {
+        self.core.tasks.store.context_secret()
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Has the call of a task admitted anew that waited for its client and goes on, and gives what it holds. Without gates
+    /// nothing has to be.
+    pub(crate) async fn readmit(&self) -> Result<Option<Arc<dyn Hold>>, Error> {
+        let (tasks, scope, id) = (&self.core.tasks, &self.scope, &self.task);
+        if let Some(held) = tasks.holds.of(scope, id) {
+            return Ok(Some(held));
+        }
+        let task = self.task().await?;
+        let said = task.history.iter().rev().find(|said| said.role == Role::User);
+        let Some(message) = said.cloned() else { return Ok(None) };
+        let principal = self.core.own_context(scope).principal;
+        let call: Call<_> =
+            Waiting::default().call(principal, scope.agent.clone(), message.in_task(id.clone()));
+        let Some(admitted) = tasks.readmit(call) else { return Ok(None) };
+        let context = admitted.await?;
+        if let (Some(hold), Some(consumed)) = (&context.hold, consumed_by(&task)) {
+            hold.resume(consumed);
+        }
+        let hold = context.hold;
+        let recorded = tasks.append_held(scope, id, Batch::default(), hold.clone(), Sent::Answered).await;
+        recorded.map(|_| hold).map_err(from_store)
+    }
+
+    /// The agent has been asked about a task that waits: whoever looks at it may see it now.
+    pub(crate) fn refreshed(&self) {
+        if let Some(live) = self.core.tasks.live.find(&self.scope, &self.task) {
+            live.work.lock().refreshed.take().iter().for_each(tokio_util::sync::CancellationToken::cancel);
+        }
+    }
+
+    /// The next message that comes for the task while its turn runs.
+    pub(crate) async fn delivered(&self) -> Delivered {
+        loop {
+            let Some(live) = self.core.tasks.live.find(&self.scope, &self.task) else {
+                return std::future::pending().await;
+            };
+            let delivery = live.work.lock().delivery.clone();
+            let notified = delivery.notified();
+            let queued = live.work.lock().queue.pop_front();
+            if let Some(Queued { incoming, answers, .. }) = queued {
+                let mut delivered = Delivered {
+                    handle: self.clone(),
+                    incoming,
+                    answers: Some(answers),
+                    pays_for_task: false,
+                };
+                match delivered.begin().await {
+                    Ok(()) => return delivered,
+                    Err(error) => delivered.answer(Err(error)).await,
+                }
+                continue;
+            }
+            drop(live);
+            notified.await;
+        }
+    }
+}
+
+impl Delivered {
+    /// What the client says.
+    pub fn message(&self) -> &Message {
+        &self.incoming.message
+    }
+
+    /// How the client wants to be answered.
+    pub fn configuration(&self) -> Option<&SendMessageConfiguration> {
+        self.incoming.configuration.as_ref()
+    }
+
+    pub(crate) fn context(&self) -> &CallContext {
+        &self.incoming.context
+    }
+
+    /// What the task is paid with from now on, if this message is what it waited for.
+    pub(crate) fn hold_for_task(&self) -> Option<Arc<dyn Hold>> {
+        self.incoming.context.hold.clone().filter(|_| self.pays_for_task)
+    }
+
+    /// Writes the call down, and uses its key up. It pays for the task if no other call does, and has a record of its own
+    /// otherwise.
+    async fn begin(&mut self) -> Result<(), Error> {
+        let TurnHandle { core, scope, task } = &self.handle;
+        let message = self.incoming.message.clone();
+        self.incoming.message = message.in_task(task.clone());
+        let mut batch = Batch::default();
+        batch.admission = self.incoming.admission.take();
+        let hold = self.incoming.context.hold.clone();
+        self.pays_for_task = hold.is_some() && core.tasks.holds.of(scope, task).is_none();
+        let written = if self.pays_for_task {
+            let consumed = consumed_by(&*self.handle.task().await?);
+            hold.iter().zip(consumed).for_each(|(hold, consumed)| hold.resume(consumed));
+            core.tasks.append_held(scope, task, batch, hold, Sent::Answered).await
+        } else {
+            batch.edge = hold.as_ref().map(|hold| hold.begin(task));
+            let written = core.tasks.store.append(scope, task, batch).await;
+            hold.iter().filter(|_| written.is_ok()).for_each(|hold| hold.began());
+            written
+        };
+        match written {
+            Ok(_) => Ok(()),
+            Err(StoreError::Duplicate { .. }) => Err(from_store(StoreError::NotFound { id: task.clone() })),
+            Err(error) => Err(from_store(error)),
+        }
+    }
+
+    /// Answers the client with the task once its turn has ended, or right away if the client does not wait for that.
+    pub(crate) async fn answer_when_shown(self, handle: TurnHandle) {
+        let at_once = self.configuration().is_some_and(|wanted| wanted.return_immediately);
+        let TurnHandle { core, scope, task } = &handle;
+        if !at_once {
+            let settled = core.tasks.settled(scope, task);
+            let _ = tokio::time::timeout(core.spec.blocking_timeout, settled).await;
+        }
+        self.answer(Ok(())).await;
+    }
+
+    /// Answers the client with the task as it stands, or with an error, and settles the call.
+    pub async fn answer(mut self, outcome: Result<(), Error>) {
+        let Some(answers) = self.answers.take() else { return };
+        let TurnHandle { core, scope, task } = &self.handle;
+        let snapshot = core.tasks.snapshot(scope, task).await;
+        let own = self.incoming.context.hold.as_ref().filter(|_| !self.pays_for_task);
+        if let (Some(hold), Ok(snapshot)) = (own, &snapshot) {
+            let outcome = CallOutcome::Task(snapshot.task.state());
+            if let Err(error) = core.tasks.record_call(&**hold, task, outcome, None).await {
+                tracing::error!(task.id = %task, %error, "the record of a call for task {task} is lost");
+            }
+        }
+        let answer = match outcome {
+            Ok(()) => snapshot.map(|snapshot| snapshot.task),
+            Err(error) => Err(error),
+        };
+        answers.send(&answer);
+    }
+}
+
+/// What the turns of a task have consumed so far.
+pub(super) fn consumed_by(task: &Task) -> Option<Usage> {
+    task.metadata.as_ref().and_then(|known| known.entry(USAGE_EXTENSION).ok().flatten())
+}
+
+/// The status that a task is to return to when its turn fails.
+pub(super) fn status_of(task: Option<&Arc<Task>>) -> Option<Box<TaskStatus>> {
+    task.map(|task| Box::new(task.status.clone()))
+}
+
+impl fmt::Debug for TurnHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TurnHandle").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Delivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delivered").field("message", &self.incoming.message).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! Reserved calls: written down before anything leaves the process, and no task before the agent shows one.
+
+use std::sync::Arc;
+
+use chancery_protocol::{
+    CallContext, Error, ErrorCode, Json, JsonObject, Message, SendMessageConfiguration,
+    TaskPushNotificationConfig, Version,
+};
+use chancery_store::{ReservationChange, ReservedCall, StoreError};
+use serde::{Deserialize, Serialize};
+
+use super::Core;
+
+/// What is kept of a reserved call, so that another process can go on with it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Reservation {
+    pub(super) message: Message,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) configuration: Option<SendMessageConfiguration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<JsonObject>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) extensions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) traceparent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) skill: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) peer: Option<Arc<str>>,
+    /// The idempotency key that it came with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+    /// Who registers for its events, and in which version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) push: Option<(TaskPushNotificationConfig, String)>,
+    /// What the agent's turn has left with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Json>,
+}
+
+/// An answer without a task, as it is kept with an idempotency key.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum KeptAnswer {
+    Message(Message),
+    Error(Json),
+}
+
+/// An error as the bindings write it.
+#[derive(Serialize)]
+struct WrittenError<'a> {
+    code: i32,
+    message: &'a str,
+    data: chancery_protocol::Details<'a>,
+}
+
+impl Reservation {
+    pub(super) fn new(
+        message: Message,
+        configuration: Option<SendMessageConfiguration>,
+        metadata: Option<JsonObject>,
+        context: &CallContext,
+    ) -> Self {
+        Self {
+            message,
+            configuration,
+            metadata,
+            extensions: context.extensions.clone(),
+            traceparent: context.traceparent.clone(),
+            skill: context.skill.clone(),
+            peer: context.peer.clone(),
+            key: context.idempotency_key.clone(),
+            push: None,
+            state: None,
+        }
+    }
+
+    pub(super) fn json(&self) -> Result<Json, StoreError> {
+        let text = serde_json::to_string(self)?;
+        Json::parse(&text).map_err(|error| StoreError::Encode(serde::ser::Error::custom(error)))
+    }
+
+    pub(super) fn read(reserved: &ReservedCall) -> Result<Self, Error> {
+        reserved.call.to_value().map_err(Error::internal)
+    }
+
+    /// The call as it was made.
+    pub(super) fn context(&self, core: &Core, reserved: &ReservedCall) -> Box<CallContext> {
+        let mut context = core.own_context(&reserved.scope);
+        context.extensions.clone_from(&self.extensions);
+        context.traceparent.clone_from(&self.traceparent);
+        context.skill.clone_from(&self.skill);
+        context.peer.clone_from(&self.peer);
+        context.idempotency_key.clone_from(&self.key);
+        context.hold = core.tasks.holds.of(&reserved.scope, &reserved.task);
+        context
+    }
+
+    /// Who registers for its events.
+    pub(super) fn push(&self) -> Option<(TaskPushNotificationConfig, Version)> {
+        let (config, version) = self.push.clone()?;
+        Some((config, Version::parse(&version)?))
+    }
+}
+
+/// What closes a reservation that was answered: a message or an error, for whoever repeats its key.
+pub(super) fn answered(answer: Result<&Message, &Error>, key: Option<String>) -> ReservationChange {
+    let kept = match answer {
+        Ok(message) => Json::from_value(&KeptAnswer::Message(message.clone())),
+        Err(error) => {
+            let (code, message) = (error.code().row().jsonrpc, error.message());
+            let written = Json::from_value(&WrittenError { code, message, data: error.details() });
+            written.and_then(|error| Json::from_value(&KeptAnswer::Error(error)))
+        }
+    };
+    match kept {
+        Ok(kept) => ReservationChange::Answer(kept, key),
+        // What cannot be kept cannot be repeated either.
+        Err(_) => ReservationChange::Release(key),
+    }
+}
+
+/// The answer that is kept with an idempotency key.
+pub(super) fn kept_answer(answer: &Json) -> Result<Message, Error> {
+    match answer.to_value::<KeptAnswer>().map_err(Error::internal)? {
+        KeptAnswer::Message(message) => Ok(message),
+        KeptAnswer::Error(error) => {
+            Err(Error::decode(error.as_str().as_bytes()).unwrap_or_else(|| ErrorCode::Internal.into()))
+        }
+    }
+}
