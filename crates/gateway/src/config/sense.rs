@@ -12,7 +12,8 @@ use super::document::{Node, Origin};
 use super::file::Config;
 use super::problem::{Problem, nearest};
 use super::section::{
-    AgentKind, AgentSection, CardSection, CommandSection, HealthSection, ModelSection, SignatureMode, Trust,
+    AgentKind, AgentSection, CardSection, CommandSection, DEFAULT_PATIENCE_MS, Exchange, HealthSection,
+    ModelSection, SignatureMode, Trust,
 };
 use crate::demo;
 use crate::fleet::RESERVED;
@@ -142,8 +143,22 @@ impl Sense<'_> {
             }
             self.kind(agent, &at);
             self.signature(agent, &at);
+            self.exchange(agent, &at);
             self.trust(agent, &at);
             self.sections(agent, &place);
+        }
+    }
+
+    fn exchange<'a>(&mut self, agent: &AgentSection, at: &dyn Fn(&'a str) -> [&'a str; 3]) {
+        const NOT_CALLED: &str = "only an agent elsewhere is called over the network; leave it out";
+        if agent.kind == AgentKind::A2a {
+            return;
+        }
+        if agent.exchange != Exchange::default() {
+            self.complain(&at("exchange"), NOT_CALLED);
+        }
+        if agent.patience_ms != DEFAULT_PATIENCE_MS {
+            self.complain(&at("patience_ms"), NOT_CALLED);
         }
     }
 

@@ -1,13 +1,17 @@
 //! Agents elsewhere that speak A2A: one, or a pool of several. They may not be there yet.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use chancery_sdk::{Client, Relay};
 
 use super::Surroundings;
-use crate::config::{AgentSection, Trust};
+use crate::config::{AgentSection, Exchange, Trust};
 use crate::identity::CardTrust;
+
+/// How long a stream may be silent before the agent is asked for the task.
+const STREAM_IDLE: Duration = Duration::from_secs(60);
 
 pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Result<Relay> {
     let name = section.name.as_str();
@@ -17,6 +21,7 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
         let mut client = Client::builder()
             .connect_timeout(outbound.connect_timeout())
             .request_timeout(outbound.read_timeout())
+            .stream_idle_timeout(STREAM_IDLE)
             .max_concurrent_calls(outbound.max_calls)
             .max_streams(outbound.max_streams);
         if let Some(trust) = trust.clone() {
@@ -44,6 +49,10 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
     };
     if let Some(fleet) = &section.discovered_in {
         relay = relay.provenance("discovered_in", fleet);
+    }
+    relay = relay.patience(Duration::from_millis(section.patience_ms));
+    if section.exchange == Exchange::Stream {
+        relay = relay.always_stream();
     }
     Ok(if section.trust == Trust::Untrusted { relay.untrusted() } else { relay })
 }

@@ -103,7 +103,7 @@ impl Agent for Delegate {
     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
         *TALLY.lock().called.entry(self.number).or_default() += 1;
         let mut running = Running(true);
-        let lineage = turn.lineage().map(str::to_owned);
+        let lineage = turn.lineage();
         let text = turn.text().into_owned();
         turn.working("delegating").await?;
         self.come_back(lineage.as_deref(), &text).await;

@@ -46,7 +46,7 @@ impl Swarm {
                 let _ = write!(config, "[[identity.agent]]\nname = \"{name}\"\nid = \"{id}\"\n");
                 let _ = write!(
                     agents,
-                    "[[agent]]\nname = \"{name}\"\nkind = \"a2a\"\nurl = \"{url}/agents/{name}\"\nprice = {{ per_call = {:.6} }}\n",
+                    "[[agent]]\nname = \"{name}\"\nkind = \"a2a\"\nurl = \"{url}/agents/{name}\"\nexchange = \"stream\"\nprice = {{ per_call = {:.6} }}\n",
                     PRICE as f64 / 1_000_000.0
                 );
             }

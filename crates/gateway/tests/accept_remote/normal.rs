@@ -1,7 +1,11 @@
-//! What is put in the place of ids and times: each id by when it was first seen, so that equal ones stay equal.
+//! What is put in the place of ids, times and the rest of a budget: each id by when it was first seen, so that equal ones stay
+//! equal, and each rest by how much less it is than the first.
+
+const REST: &str = "\"remainingMicroUsd\":";
 
 /// The text without what nobody can know beforehand.
 pub(crate) fn normal(text: &str) -> String {
+    let mut first_rest: Option<i64> = None;
     let mut ids: Vec<&str> = Vec::new();
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -16,6 +20,12 @@ pub(crate) fn normal(text: &str) -> String {
         } else if let Some(time) = rest.get(..24).filter(|time| is_time(time)) {
             plain.push_str("<time>");
             rest = &rest[time.len()..];
+        } else if let Some(left) = rest.strip_prefix(REST) {
+            let digits = left.find(|char: char| !char.is_ascii_digit()).unwrap_or(left.len());
+            let micro_usd: i64 = left[..digits].parse().unwrap();
+            let spent = *first_rest.get_or_insert(micro_usd) - micro_usd;
+            plain.push_str(&format!("{REST}<first - {spent}>"));
+            rest = &left[digits..];
         } else {
             plain.push(first);
             rest = &rest[first.len_utf8()..];
@@ -45,4 +55,6 @@ fn is_time(text: &str) -> bool {
 fn ids_and_times_are_put_out_of_sight_and_equal_ids_stay_equal() {
     let text = r#"{"id":"01a1e701-72f7-7436-92f5-d55652146b84","at":"2026-11-17T01:06:56.123Z","x":"01a1e701-72f7-7436-92f5-d55652146b85 01a1e701-72f7-7436-92f5-d55652146b84"}"#;
     assert_eq!(normal(text), r#"{"id":"<id 0>","at":"<time>","x":"<id 1> <id 0>"}"#);
+    let text = r#"{"remainingMicroUsd":900} {"remainingMicroUsd":700}"#;
+    assert_eq!(normal(text), r#"{"remainingMicroUsd":<first - 0>} {"remainingMicroUsd":<first - 200>}"#);
 }

@@ -49,7 +49,9 @@ impl Site {
         let mut server = Server::builder();
         for spec in specs() {
             let client = Client::connect(format!("{url}/agents/{}", spec.name())).await.expect("it is there");
-            server = server.fleet_relay(Relay::new(client, spec.name()).await.expect("it has a card"));
+            let relay = Relay::new(client, spec.name()).await.expect("it has a card");
+            // What was said before a deadline is known only of a stream.
+            server = server.fleet_relay(relay.always_stream());
         }
         Self::govern(server, false).await
     }

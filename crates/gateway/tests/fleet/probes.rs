@@ -79,7 +79,7 @@ async fn an_answer_is_not_waited_for_longer_than_the_operator_says() {
 async fn the_times_and_limits_are_those_that_are_documented() {
     let gateway = Gateway::start(ECHO);
     let config: Value = serde_json::from_str(&gateway.run(&["admin", "-o", "json", "config"])).expect("JSON");
-    let expected = json!({"connect_timeout_ms": 10_000, "read_timeout_ms": 60_000, "max_calls": 1024, "max_streams": 4096});
+    let expected = json!({"connect_timeout_ms": 5_000, "read_timeout_ms": 30_000, "max_calls": 1024, "max_streams": 4096});
     assert_eq!(config["outbound"], expected);
 }
 

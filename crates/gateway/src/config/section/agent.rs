@@ -58,6 +58,13 @@ pub(crate) struct AgentSection {
     /// Of an agent elsewhere: how it is found out whether it is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) health: Option<HealthSection>,
+    /// Of an agent elsewhere: how messages are sent whose outcome a caller waits for.
+    #[serde(default)]
+    pub(crate) exchange: Exchange,
+    /// Of an agent elsewhere: how long it may be out of reach before the tasks that it works on fail, in milliseconds.
+    #[serde(default = "default_patience_ms")]
+    #[schemars(range(min = 1, max = 86_400_000))]
+    pub(crate) patience_ms: u64,
     /// Another address, for gRPC to this agent alone: callers of v0.3 cannot name an agent, so they find it by its port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grpc_listen: Option<SocketAddr>,
@@ -104,6 +111,18 @@ pub(crate) enum AgentKind {
     Absent,
 }
 
+/// How messages are sent to an agent elsewhere, for a caller that waits for the outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Exchange {
+    /// As `SendMessage`: one request, one answer. Until it comes, the task there is not known: a cancel ends the call here only.
+    #[default]
+    Send,
+    /// As `SendStreamingMessage` if the card has streaming: the task can be canceled there, and followed after a restart, from its
+    /// first event on.
+    Stream,
+}
+
 /// A member of a pool.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +150,12 @@ pub(crate) struct PriceSection {
 
 fn default_exposed() -> bool {
     true
+}
+
+pub(crate) const DEFAULT_PATIENCE_MS: u64 = 30_000;
+
+fn default_patience_ms() -> u64 {
+    DEFAULT_PATIENCE_MS
 }
 
 impl AgentKind {
@@ -170,6 +195,8 @@ impl AgentSection {
             trusted_keys: PinnedKeys::default(),
             skills: Vec::new(),
             health: None,
+            exchange: Exchange::default(),
+            patience_ms: DEFAULT_PATIENCE_MS,
             grpc_listen: None,
             card: None,
             command: None,

@@ -87,7 +87,7 @@ fn a_hundred() -> usize {
 
 impl Default for OutboundSection {
     fn default() -> Self {
-        Self { connect_timeout_ms: 10_000, read_timeout_ms: 60_000, max_calls: 1024, max_streams: 4096 }
+        Self { connect_timeout_ms: 5_000, read_timeout_ms: 30_000, max_calls: 1024, max_streams: 4096 }
     }
 }
 
