@@ -58,8 +58,8 @@ pub trait Agent: Send + Sync + 'static {
         false
     }
 
-    /// A client cancels a task. The task is CANCELED when this returns [`Cancellation::Done`] or
-    /// [`Cancellation::Unknown`]; an error is passed on, and the task goes on. A turn that runs in this process needs
+    /// A client cancels a task. The task is CANCELED when this returns, unless with
+    /// [`Cancellation::Pending`]; an error is passed on, and the task goes on. A turn that runs in this process needs
     /// nothing here: its future is dropped.
     fn cancel(&self, task: TaskHandle) -> impl Future<Output = Result<Cancellation, Error>> + Send {
         let _ = task;
@@ -89,6 +89,8 @@ pub struct TaskHandle {
 pub enum Cancellation {
     /// The work has stopped. The message, if any, becomes the status message.
     Done(Option<Box<Message>>),
+    /// Nobody had begun: the call is free.
+    NeverSent,
     /// Nobody knows whether the work has stopped.
     Unknown,
     /// The work will stop, and the running turn will hear of it.
@@ -114,8 +116,8 @@ pub struct Outcome {
     pub(crate) direct: bool,
     /// How somebody elsewhere has put it, in the place of the rest.
     pub(crate) forwarded: Option<Box<StreamResponse>>,
-    /// Nobody knows what the agent did, so what was held is charged.
-    pub(crate) is_unknown: bool,
+    /// What the call is charged for.
+    pub(crate) sent: Sent,
 }
 
 /// The id of an artifact that is all there is.
@@ -226,7 +228,7 @@ impl Outcome {
             artifact: None,
             direct: false,
             forwarded: None,
-            is_unknown: false,
+            sent: Sent::Answered,
         }
     }
 
@@ -290,7 +292,14 @@ impl Outcome {
     /// Nobody knows what the agent did. What was held for the call is charged.
     #[must_use]
     pub fn unknown(mut self) -> Self {
-        self.is_unknown = true;
+        self.sent = Sent::Unanswered;
+        self
+    }
+
+    /// Nothing left this process for the call: it is free.
+    #[must_use]
+    pub fn never_sent(mut self) -> Self {
+        self.sent = Sent::Never;
         self
     }
 

@@ -10,9 +10,6 @@ use super::Surroundings;
 use crate::config::{AgentSection, Exchange, Trust};
 use crate::identity::CardTrust;
 
-/// How long a stream may be silent before the agent is asked for the task.
-const STREAM_IDLE: Duration = Duration::from_secs(60);
-
 pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Result<Relay> {
     let name = section.name.as_str();
     let trust = CardTrust::of(section)?.map(Arc::new);
@@ -21,7 +18,6 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
         let mut client = Client::builder()
             .connect_timeout(outbound.connect_timeout())
             .request_timeout(outbound.read_timeout())
-            .stream_idle_timeout(STREAM_IDLE)
             .max_concurrent_calls(outbound.max_calls)
             .max_streams(outbound.max_streams);
         if let Some(trust) = trust.clone() {

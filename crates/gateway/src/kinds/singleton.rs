@@ -1,7 +1,7 @@
 //! Agents that do one thing at a time.
 
 use chancery_protocol::Message;
-use chancery_sdk::{Agent, Failure, Outcome, Turn, WhileRunning};
+use chancery_sdk::{Agent, Cancellation, Error, Failure, Outcome, TaskHandle, Turn, WhileRunning};
 use tokio::sync::Semaphore;
 
 /// Has an agent run one turn at a time. The others wait, in the order in which they came; their time counts.
@@ -33,5 +33,9 @@ impl<A: Agent> Agent for Singleton<A> {
 
     fn works_elsewhere(&self) -> bool {
         self.agent.works_elsewhere()
+    }
+
+    async fn cancel(&self, task: TaskHandle) -> Result<Cancellation, Error> {
+        self.agent.cancel(task).await
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct RemoteAgent {
 pub(super) struct RemoteSettings {
     /// For how long the agent may be out of reach before its tasks fail.
     pub(super) patience: Duration,
+    /// How long a stream may bring no event before the agent is asked for the task.
+    pub(super) silence: Duration,
     /// How long an answer to a message is waited for, at most.
     pub(super) answer_timeout: Duration,
     /// Whether the agent is told on whose behalf calls are made, and in which trace.

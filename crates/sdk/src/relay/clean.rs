@@ -1,6 +1,39 @@
-//! What an agent elsewhere says, without what it may not say here.
+//! What an agent elsewhere says, without what it may not say here, and with what is said here of where it comes from.
 
-use chancery_protocol::{JsonObject, LINEAGE_EXTENSION, Message, StreamResponse, Task};
+use chancery_protocol::{ContextId, JsonObject, LINEAGE_EXTENSION, Message, StreamResponse, Task, TaskId};
+use serde::Serialize;
+
+use super::state::RemoteState;
+use crate::PROVENANCE_EXTENSION;
+
+/// Where a task comes from, as its caller reads it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskProvenance<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    member: &'a str,
+    task_id: &'a TaskId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_id: Option<&'a ContextId>,
+}
+
+/// Adds the agent's own ids to the metadata of a task or a status. Whether there is room for them.
+pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState) -> bool {
+    let metadata = match event {
+        StreamResponse::Task(task) => &mut task.metadata,
+        StreamResponse::StatusUpdate(update) => &mut update.metadata,
+        StreamResponse::ArtifactUpdate(_) | StreamResponse::Message(_) => return false,
+    };
+    let Some(task_id) = &state.task else { return false };
+    let provenance = TaskProvenance { member: &state.remote, task_id, context_id: state.context.as_ref() };
+    if let Ok(origin) = JsonObject::single(PROVENANCE_EXTENSION, &provenance) {
+        *metadata = Some(match metadata.take() {
+            Some(said) => said.merged(&origin),
+            None => origin,
+        });
+    }
+    true
+}
 
 /// An event without lineage tokens, wherever the agent repeats them, and without ids of its own tasks.
 pub(super) fn cleaned(mut event: StreamResponse) -> StreamResponse {
@@ -33,5 +66,7 @@ fn clean_message(message: &mut Message) {
 }
 
 fn clean(metadata: &mut Option<JsonObject>) {
-    *metadata = metadata.take().and_then(|said| said.without(LINEAGE_EXTENSION));
+    for ours in [LINEAGE_EXTENSION, PROVENANCE_EXTENSION] {
+        *metadata = metadata.take().and_then(|said| said.without(ours));
+    }
 }

@@ -36,6 +36,8 @@ pub(super) struct Exchange<'a> {
     pub(super) state: RemoteState,
     /// The state that the task is in here, as far as this turn has come.
     pub(super) known: TaskState,
+    /// Whether the agent's ids are known, and the caller has not been told.
+    pub(super) has_new_ids: bool,
     /// Whether the agent refuses contexts that it has not given.
     refuses_contexts: bool,
 }
@@ -73,7 +75,7 @@ impl<'a> Exchange<'a> {
             known => known,
         };
         let state = RemoteState::of_turn(turn);
-        Self { agent, turn, state, known, refuses_contexts: false }
+        Self { agent, turn, state, known, has_new_ids: false, refuses_contexts: false }
     }
 
     pub(super) async fn run(mut self) -> Result<Outcome, Failure> {

@@ -12,8 +12,9 @@ use chancery_protocol::{
     SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
 };
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
-use super::clean::cleaned;
+use super::clean::{cleaned, name_origin};
 use super::delta::Delta;
 use super::errors::{Breach, cannot_be_watched, told};
 use super::exchange::Exchange;
@@ -66,6 +67,8 @@ enum News {
     Task(Box<Task>),
     /// The stream has ended as it should.
     End,
+    /// The stream is open, and has brought nothing for long.
+    Silence(Result<Box<Task>, ClientError>),
     Failed(ClientError),
     Message(Box<Delivered>),
     Answer(Box<Delivered>, Result<SendMessageResponse, ClientError>),
@@ -98,6 +101,19 @@ impl Exchange<'_> {
                 }
                 News::Event(event, number) => self.take_event(&mut progress, *event, number, peer).await?,
                 News::Task(task) => self.take_look(&mut progress, *task, peer).await?,
+                News::Silence(Ok(task)) => {
+                    progress.failing_since = None;
+                    let ended = self.take(StreamResponse::Task(*task), peer, false).await?;
+                    if self.turn.sink.recorded() > before {
+                        // The stream may still bring what is known now.
+                        (progress.source, progress.last) = (Source::Watch, 0);
+                    }
+                    ended
+                }
+                News::Silence(Err(error)) => {
+                    self.silent(&mut progress, &error, peer)?;
+                    None
+                }
                 News::End => {
                     progress.after_break();
                     progress.rest_if_waiting(self.known);
@@ -148,14 +164,21 @@ impl Exchange<'_> {
         let Some(there) = self.state.task.clone() else {
             return News::Failed(ClientError::BadAnswer("the task has no id".to_owned()));
         };
+        let silence = match progress.failing_since {
+            Some(_) => LONGEST_PAUSE,
+            None => self.agent.settings.silence,
+        };
         match &mut progress.source {
-            Source::Stream(events) => match events.next().await {
-                Some(Ok(told)) => match told.payload {
-                    Ok(event) => News::Event(Box::new(event), told.event.number),
-                    Err(error) => News::Failed(ClientError::BadAnswer(error.to_string())),
+            Source::Stream(events) => match timeout(silence, events.next()).await {
+                Err(_) => News::Silence(Box::pin(self.look(peer, there)).await.map(Box::new)),
+                Ok(told) => match told {
+                    Some(Ok(told)) => match told.payload {
+                        Ok(event) => News::Event(Box::new(event), told.event.number),
+                        Err(error) => News::Failed(ClientError::BadAnswer(error.to_string())),
+                    },
+                    Some(Err(error)) => News::Failed(error),
+                    None => News::End,
                 },
-                Some(Err(error)) => News::Failed(error),
-                None => News::End,
             },
             Source::Watch => match Box::pin(self.subscribe(peer, there, progress.last)).await {
                 Ok(events) => News::Opened(Box::new(events)),
@@ -237,8 +260,11 @@ impl Exchange<'_> {
         peer: &Peer,
         is_first: bool,
     ) -> Result<Option<Outcome>, Failure> {
-        let event = cleaned(event);
+        let mut event = cleaned(event);
         self.check_ids(&event, peer)?;
+        if self.has_new_ids {
+            self.has_new_ids = !name_origin(&mut event, &self.state);
+        }
         match event {
             StreamResponse::Task(task) if self.turn.sink.is_unopened() => {
                 let state = task.status.state;
@@ -282,6 +308,7 @@ impl Exchange<'_> {
             }
             None => {
                 self.state.learn(task, context);
+                self.has_new_ids = true;
                 self.turn.set_state(&self.state)?;
                 Ok(())
             }
@@ -341,6 +368,19 @@ impl Exchange<'_> {
         })
     }
 
+    /// The agent did not answer for a task whose stream is silent. Any answer shows that it is there.
+    fn silent(&self, progress: &mut Progress, error: &ClientError, peer: &Peer) -> Result<(), Failure> {
+        if matches!(error, ClientError::Peer(_) | ClientError::Status { .. }) {
+            progress.failing_since = None;
+            return Ok(());
+        }
+        let since = *progress.failing_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < self.agent.settings.patience {
+            return Ok(());
+        }
+        Err(self.give_up(Breach::OutOfReach, error, peer))
+    }
+
     /// Something did not come. Fails the task once there is no point in asking again.
     fn failed(&self, progress: &mut Progress, error: &ClientError, peer: &Peer) -> Result<(), Failure> {
         let looked = matches!(progress.source, Source::Look);
@@ -364,13 +404,18 @@ impl Exchange<'_> {
             }
             Some(breach) => breach,
         };
+        Err(self.give_up(breach, error, peer))
+    }
+
+    /// The task fails here, and is canceled there.
+    fn give_up(&self, breach: Breach, error: &ClientError, peer: &Peer) -> Failure {
         let id = self.turn.task_id();
         tracing::warn!(task.id = %id, %error, "task {id} is given up: {}", breach.text());
         if breach != Breach::Forgotten {
             self.cancel_there(peer);
         }
         let told = breach.error().about("taskId", id.as_str());
-        Err(Failure::public(breach.text()).answering(told).unanswered())
+        Failure::public(breach.text()).answering(told).unanswered()
     }
 
     /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].

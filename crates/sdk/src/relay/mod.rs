@@ -105,6 +105,7 @@ impl Relay {
             push_notifications: true,
             settings: RemoteSettings {
                 patience: Duration::from_secs(30),
+                silence: Duration::from_secs(60),
                 answer_timeout: Duration::from_secs(10 * 60),
                 tells_lineage: true,
                 always_streams: false,
@@ -210,6 +211,14 @@ impl Relay {
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
+        self
+    }
+
+    /// How long a stream may bring no event before the agent is asked for the task; a minute unless said otherwise. An agent
+    /// that answers may be silent for as long as it likes.
+    #[must_use]
+    pub fn silence(mut self, silence: Duration) -> Self {
+        self.settings.silence = silence;
         self
     }
 

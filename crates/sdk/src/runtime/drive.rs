@@ -182,8 +182,8 @@ impl Drive {
             self.close_reserved(Ok(&message)).await?;
             return Ok(Done::Message(message));
         }
-        if outcome.is_unknown {
-            self.sent = Sent::Unanswered;
+        if outcome.sent != Sent::Answered {
+            self.sent = outcome.sent;
         }
         self.sink.conclude(outcome);
         self.conclude().await

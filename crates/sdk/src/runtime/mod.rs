@@ -319,6 +319,7 @@ impl Core {
             let asked = self.spec.agent.clone().cancel(handle);
             match tokio::time::timeout(LONGEST_CANCEL, asked).await {
                 Ok(Ok(Cancellation::Done(said))) => outcome.message = said.map(|said| *said),
+                Ok(Ok(Cancellation::NeverSent)) => sent = Sent::Never,
                 Ok(Ok(Cancellation::Unknown)) | Err(_) => sent = Sent::Unanswered,
                 Ok(Ok(Cancellation::Pending)) => {
                     return Ok(TaskView::whole(self.tasks.snapshot(&scope, &id).await?.task));

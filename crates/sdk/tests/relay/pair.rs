@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chancery_sdk::protocol::{ProtocolBinding, SecurityScheme};
 use chancery_sdk::store::{Store, StoreLimits};
-use chancery_sdk::{AgentSpec, Client as Caller, Principal, Relay, Server};
+use chancery_sdk::{AgentSpec, Client as Caller, PROVENANCE_EXTENSION, Principal, Relay, Server};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -86,13 +86,16 @@ pub(crate) async fn newest(agent: &Site) -> String {
     id(&listed["tasks"][0])
 }
 
-/// What is said, without the ids of task and context and without times, which are each server's own.
+/// What is said, without the ids of task and context, times and where it comes from, which are each server's own.
 pub(crate) fn bare(said: &serde_json::Value) -> serde_json::Value {
     match said {
         serde_json::Value::Object(fields) => {
-            let is_own = |name: &str| matches!(name, "id" | "taskId" | "contextId" | "timestamp");
+            let is_own = |name: &str| {
+                matches!(name, "id" | "taskId" | "contextId" | "timestamp" | PROVENANCE_EXTENSION)
+            };
             let kept = fields.iter().filter(|(name, _)| !is_own(name));
-            kept.map(|(name, value)| (name.clone(), bare(value))).collect()
+            let kept = kept.map(|(name, value)| (name.clone(), bare(value)));
+            kept.filter(|(name, value)| name != "metadata" || *value != serde_json::json!({})).collect()
         }
         serde_json::Value::Array(items) => items.iter().map(bare).collect(),
         other => other.clone(),

@@ -120,7 +120,8 @@ impl Agent for CommandAgent {
     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
         let mut meter = Meter::start(&turn, self.rate).map_err(over_budget)?;
         let (plan, _key) = self.plan(&turn)?;
-        let mut running = launch(plan).await?;
+        turn.dispatch().await?;
+        let mut running = launch(plan).await.map_err(|error| Failure::from(error).never_sent())?;
         let work = self.converse(&turn, &mut running);
         tokio::select! {
             outcome = work => outcome,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_protocol::Timestamp;
-use chancery_sdk::{Agent, Failure, Outcome, Turn, TurnOver};
+use chancery_sdk::{Agent, Cancellation, Error, Failure, Outcome, TaskHandle, Turn, TurnOver};
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::Keeper;
@@ -20,6 +21,14 @@ pub(super) const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub(super) struct InboxAgent {
     keeper: Arc<Keeper>,
     max_wait: Duration,
+}
+
+/// What is kept with a task in an inbox.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DeliveryState {
+    /// The agent has it, or has had it.
+    was_given_out: bool,
 }
 
 impl InboxAgent {
@@ -37,14 +46,18 @@ impl InboxAgent {
 
 impl Agent for InboxAgent {
     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
-        let Some(mut place) = self.keeper.0.put(turn.task_id(), turn.principal(), offer(&turn)) else {
-            return Ok(Outcome::rejected("The inbox of the agent is full; try again later"));
+        let mut was_given_out = was_given_out(&turn);
+        let desk = &self.keeper.0;
+        let Some(mut place) = desk.put(turn.task_id(), turn.principal(), was_given_out, offer(&turn)) else {
+            return Ok(Outcome::rejected("The inbox of the agent is full; try again later").never_sent());
         };
         let mut wait = self.left(&turn);
         loop {
             let Ok(word) = timeout(wait, place.words.recv()).await else {
-                return Ok(Outcome::failed("The agent has not come for the task in time"));
+                let late = Outcome::failed("The agent has not come for the task in time");
+                return Ok(if was_given_out { late.unknown() } else { late.never_sent() });
             };
+            was_given_out = true;
             let word = word.ok_or_else(|| Failure::public("The inbox of the agent was closed"))?;
             if let Some(outcome) = hear(&turn, word).await? {
                 return Ok(outcome);
@@ -57,12 +70,29 @@ impl Agent for InboxAgent {
     fn works_elsewhere(&self) -> bool {
         true
     }
+
+    async fn cancel(&self, task: TaskHandle) -> Result<Cancellation, Error> {
+        Ok(match self.keeper.0.was_given_out(&task.task) {
+            true => Cancellation::Done(None),
+            false => Cancellation::NeverSent,
+        })
+    }
+}
+
+/// Whether an earlier turn has given the task out. Stores from before do not say so.
+fn was_given_out(turn: &Turn) -> bool {
+    match turn.state::<DeliveryState>() {
+        Ok(Some(state)) => state.was_given_out,
+        _ => turn.is_resumed(),
+    }
 }
 
 /// Passes on what the agent said. The outcome, if it said that.
-async fn hear(turn: &Turn, Word { said, taken }: Word) -> Result<Option<Outcome>, TurnOver> {
+async fn hear(turn: &Turn, Word { said, taken }: Word) -> Result<Option<Outcome>, Failure> {
     let outcome = match said {
         Said::Taken => {
+            turn.set_state(&DeliveryState { was_given_out: true })?;
+            turn.dispatch().await?;
             turn.working("The agent has come for the task").await?;
             None
         }

@@ -47,6 +47,8 @@ struct Seat {
     principal: Principal,
     offer: Arc<dyn Fn(u64, u64) -> Bytes + Send + Sync>,
     lease: Option<Lease>,
+    /// The agent has been given it, or may have been by an earlier process.
+    was_given_out: bool,
     /// The agent has said what came of it.
     finished: bool,
     words: mpsc::Sender<Word>,
@@ -113,6 +115,7 @@ impl Desk {
         self: &Arc<Self>,
         task: &TaskId,
         principal: &Principal,
+        was_given_out: bool,
         offer: impl Fn(u64, u64) -> Bytes + Send + Sync + 'static,
     ) -> Option<Place> {
         let (words, heard) = mpsc::channel(WORDS);
@@ -120,6 +123,7 @@ impl Desk {
             principal: principal.clone(),
             offer: Arc::new(offer),
             lease: None,
+            was_given_out,
             finished: false,
             words,
         };
@@ -142,7 +146,15 @@ impl Desk {
             // From here on no ring is missed.
             rung.as_mut().enable();
             let due = match self.look(seen) {
-                Ok(parcel) => return Some(parcel),
+                Ok((parcel, written)) => {
+                    // Nothing is given out before its turn has written that down.
+                    if let Some(written) = written
+                        && written.await.is_err()
+                    {
+                        continue;
+                    }
+                    return Some(parcel);
+                }
                 Err(_) if self.state.lock().closed => return None,
                 Err(due) => due,
             };
@@ -156,7 +168,7 @@ impl Desk {
     }
 
     /// What there is for a reader; else when a lease ends next.
-    fn look(&self, seen: &mut Seen) -> Result<Parcel, Option<Instant>> {
+    fn look(&self, seen: &mut Seen) -> Result<(Parcel, Option<oneshot::Receiver<()>>), Option<Instant>> {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.take_back(now);
@@ -169,7 +181,7 @@ impl Desk {
             state.withdrawn.retain(|(_, withdrawn)| *withdrawn != task);
             seen.has.remove(&task);
             let data = serde_json::to_vec(&Withdrawn { task_id: &task, lease }).unwrap_or_default();
-            return Ok(Parcel::Withdrawn { data: data.into() });
+            return Ok((Parcel::Withdrawn { data: data.into() }, None));
         }
         if let Some(after) = seen.resumes {
             // It may not have got what was sent last.
@@ -180,16 +192,16 @@ impl Desk {
                     if let Some(seat) = state.seats.get(&task) {
                         let data = (seat.offer)(lease, state.limits.lease_ms);
                         seen.has.insert(task, lease);
-                        return Ok(Parcel::Task { lease, data });
+                        return Ok((Parcel::Task { lease, data }, None));
                     }
                 }
                 None => seen.resumes = None,
             }
         }
         while let Some(task) = state.waiting.pop_front() {
-            if let Some((lease, data)) = state.give(&task, self.clock(), now) {
+            if let Some((lease, data, written)) = state.give(&task, self.clock(), now) {
                 seen.has.insert(task, lease);
-                return Ok(Parcel::Task { lease, data });
+                return Ok((Parcel::Task { lease, data }, written));
             }
         }
         Err(state.seats.values().filter_map(|seat| seat.lease.map(|lease| lease.until)).min())
@@ -213,6 +225,11 @@ impl Desk {
         };
         words.send(Word { said, taken }).await.map_err(|_| Unheard::Gone)?;
         heard.await.map_err(|_| Unheard::Gone)
+    }
+
+    /// Whether the agent has a task, or has had it.
+    pub(super) fn was_given_out(&self, task: &TaskId) -> bool {
+        self.state.lock().seats.get(task).is_none_or(|seat| seat.was_given_out)
     }
 
     /// Whose a task is.
@@ -240,19 +257,25 @@ impl Seen {
 }
 
 impl State {
-    /// Gives a task out.
-    fn give(&mut self, task: &TaskId, clock: u64, now: Instant) -> Option<(u64, Bytes)> {
+    /// Gives a task out. The first time its turn says when that is written down.
+    fn give(
+        &mut self,
+        task: &TaskId,
+        clock: u64,
+        now: Instant,
+    ) -> Option<(u64, Bytes, Option<oneshot::Receiver<()>>)> {
         let lease_ms = self.limits.lease_ms;
         let number = clock.max(self.last_lease + 1);
         let seat = self.seats.get_mut(task)?;
         seat.lease = Some(Lease { number, until: now + Duration::from_millis(lease_ms) });
         let data = (seat.offer)(number, lease_ms);
-        let (taken, _) = oneshot::channel();
+        let (taken, written) = oneshot::channel();
         // A turn that is busy with words knows already that somebody has the task.
-        let _ = seat.words.try_send(Word { said: Said::Taken, taken });
+        let is_told = seat.words.try_send(Word { said: Said::Taken, taken }).is_ok();
+        let is_first = !std::mem::replace(&mut seat.was_given_out, true);
         self.last_lease = number;
         self.leased.insert(number, task.clone());
-        Some((number, data))
+        Some((number, data, (is_told && is_first).then_some(written)))
     }
 
     /// Has tasks wait again whose leases have ended.

@@ -131,14 +131,18 @@ impl Chat {
             "stream_options": {"include_usage": true},
         });
         let body = Bytes::from(serde_json::to_vec(&body)?);
-        let mut wait = FIRST_WAIT;
+        let (mut wait, mut was_reached) = (FIRST_WAIT, false);
         for tries in 0.. {
             let asked = self.web.post(self.url.clone(), self.headers.clone(), body.clone()).await;
             let (after, failure) = match asked {
                 Ok(answer) if answer.status().is_success() => return Answer::read(answer).await,
-                Ok(answer) if is_passing(answer.status()) => (answer.retry_after(), busy(answer).await),
+                Ok(answer) if is_passing(answer.status()) => {
+                    was_reached = true;
+                    (answer.retry_after(), busy(answer).await)
+                }
                 Ok(answer) => return Err(refused(answer).await),
-                Err(error @ WebError::Connect(_)) => (None, unreachable(error)),
+                Err(error @ WebError::Connect(_)) if was_reached => (None, unreachable(error)),
+                Err(error @ WebError::Connect(_)) => (None, unreachable(error).never_sent()),
                 Err(error) => return Err(broken(error)),
             };
             let pause = after.unwrap_or(wait);

@@ -92,6 +92,7 @@ impl ModelAgent {
             let reason = denied.to_string();
             Failure::public(format!("The budget does not allow the model to be asked: {reason}"))
         })?;
+        turn.dispatch().await?;
         let mut answer = self.chat.ask(&messages, most).await?;
         let (mut artifact, mut held, mut said) = (turn.begin_artifact("answer"), String::new(), false);
         let ended = loop {
