@@ -165,7 +165,7 @@ impl Exchange<'_> {
             return News::Failed(ClientError::BadAnswer("the task has no id".to_owned()));
         };
         let silence = match progress.failing_since {
-            Some(_) => LONGEST_PAUSE,
+            Some(_) => LONGEST_PAUSE.min(self.agent.settings.silence),
             None => self.agent.settings.silence,
         };
         match &mut progress.source {
