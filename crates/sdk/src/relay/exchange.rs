@@ -21,6 +21,8 @@ use crate::turn::{CallerWaits, Turn};
 
 /// How long an answer is read for that nobody waits for any more: it says which task there is to cancel.
 const LATE_ANSWER: Duration = Duration::from_secs(30);
+/// How long to wait before asking for a card again.
+const CARD_PAUSE: Duration = Duration::from_millis(500);
 /// For a timeout that the clock cannot count to.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What peers of an older design say of who calls, in metadata.
@@ -103,7 +105,7 @@ impl<'a> Exchange<'a> {
         tenancy: &mut Tenancy<'a>,
     ) -> Result<Outcome, Failure> {
         let was_sent = self.turn.is_resumed() && self.state.sent > 0;
-        if was_sent && !peer.client.peer().await.is_ok_and(|peer| peer.honours_keys) {
+        if was_sent && !self.honours_keys(&peer).await {
             return Err(Failure::public(OUTCOME_UNKNOWN).unanswered());
         }
         let mut tried = Vec::new();
@@ -145,6 +147,18 @@ impl<'a> Exchange<'a> {
                     }
                     None => self.follow(&peer, Source::Stream(events)).await,
                 }
+            }
+        }
+    }
+
+    /// Whether the same message may be sent to an agent again. It may be starting as we are.
+    async fn honours_keys(&self, peer: &Peer) -> bool {
+        let until = Instant::now() + self.agent.settings.patience;
+        loop {
+            match peer.client.peer().await {
+                Ok(found) => return found.honours_keys,
+                Err(_) if Instant::now() >= until => return false,
+                Err(_) => tokio::time::sleep(CARD_PAUSE).await,
             }
         }
     }
@@ -287,12 +301,17 @@ impl<'a> Exchange<'a> {
         options.terms.extensions.clone_from(&facts.extensions);
         options.terms.traceparent = facts.traceparent.clone().filter(|_| tells);
         options.terms.lineage = self.turn.lineage().filter(|_| tells);
-        let secret = facts.handle.context_secret();
-        options.terms.idempotency_key = Some(dispatch_key(&secret, self.turn.task_id(), self.state.sent));
+        options.terms.idempotency_key = Some(self.dispatch_key());
         let now = Instant::now();
         let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
         options.deadline = Some(self.turn.deadline().min(latest));
         options
+    }
+
+    /// The idempotency key of the message that is on its way.
+    pub(super) fn dispatch_key(&self) -> String {
+        let secret = self.turn.facts.handle.context_secret();
+        dispatch_key(&secret, self.turn.task_id(), self.state.sent)
     }
 
     /// Who wants to hear how a member of a pool does hears of the member that was chosen.

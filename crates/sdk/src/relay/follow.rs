@@ -91,7 +91,7 @@ impl Exchange<'_> {
             let before = self.turn.sink.recorded();
             let ended = match news {
                 News::Message(delivered) => {
-                    self.deliver(*delivered, peer, answers.clone()).await;
+                    self.deliver(*delivered, peer, answers.clone()).await?;
                     None
                 }
                 News::Answer(delivered, answer) => self.answered(*delivered, answer, peer).await?,
@@ -419,7 +419,10 @@ impl Exchange<'_> {
     }
 
     /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].
-    async fn deliver(&self, delivered: Delivered, peer: &Peer, answers: Answers) {
+    async fn deliver(&mut self, delivered: Delivered, peer: &Peer, answers: Answers) -> Result<(), Failure> {
+        self.state.sent += 1;
+        self.turn.set_state(&self.state)?;
+        self.turn.dispatch().await?;
         let mut message = delivered.message().clone();
         self.address(&mut message, peer).await;
         let mut configuration = delivered.configuration().cloned();
@@ -429,6 +432,7 @@ impl Exchange<'_> {
         let request = SendMessageRequest { tenant: String::new(), message, configuration, metadata: None };
         let mut options = self.asking(peer);
         options.keyless = true;
+        options.terms.idempotency_key = Some(self.dispatch_key());
         options.deadline = delivered.context().deadline;
         if self.agent.settings.tells_lineage {
             let hold = delivered.context().hold.as_ref();
@@ -444,6 +448,7 @@ impl Exchange<'_> {
                 delivered.answer(answer.map(drop).map_err(told)).await;
             }
         });
+        Ok(())
     }
 
     async fn answered(

@@ -46,14 +46,16 @@ pub(crate) struct Riding {
 }
 
 impl Holds {
-    /// Keeps what a call holds until its task ends or waits for somebody. Not if another call pays for that already.
-    pub(crate) fn put(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>, recorded: bool) {
+    /// Keeps what a call holds until its task ends or waits for somebody. Says no if another call pays for that already.
+    pub(crate) fn put(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>, recorded: bool) -> bool {
         let mut shard = self.shard(id).lock();
         let of_task = shard.entry(id.clone()).or_default();
-        if of_task.iter().all(|held| held.scope != *scope) {
+        let is_first = of_task.iter().all(|held| held.scope != *scope);
+        if is_first {
             of_task.push(Held { scope: scope.clone(), hold: hold.clone(), recorded });
             self.count.fetch_add(1, Ordering::Relaxed);
         }
+        is_first
     }
 
     /// Keeps it no longer.

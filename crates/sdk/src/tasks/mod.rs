@@ -183,7 +183,7 @@ impl<W> Tasks<W> {
     ) -> Result<(), StoreError> {
         let edge = hold.as_ref().map(|hold| hold.begin(id));
         // Before the commit: whoever learns of the call from then on must find this.
-        hold.iter().for_each(|hold| self.holds.put(scope, id, hold, true));
+        hold.iter().for_each(|hold| _ = self.holds.put(scope, id, hold, true));
         let written = self.store.reserve(scope, id, ReservationWrite { change, edge }).await;
         match (&hold, &written) {
             (Some(hold), Ok(())) => hold.began(),
