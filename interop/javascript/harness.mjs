@@ -1,5 +1,6 @@
 // What every JavaScript client here shares: one JSON line a scenario, a receiver of notifications, and `expect`.
 
+import { appendFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 
@@ -65,6 +66,21 @@ function describe(error) {
 
 function report(scenario, outcome, detail) {
   process.stdout.write(`${JSON.stringify({ scenario, outcome, detail })}\n`);
+}
+
+/** `--log FILE`, which gets a line for each message that is worked on, and `--binding B`, the only one that is offered. */
+const server = () => parseArgs({ options: { log: { type: 'string' }, binding: { type: 'string' } }, strict: false }).values;
+
+/** Writes down that a message is worked on, before anything is done about it. */
+export function executed(text) {
+  const { log } = server();
+  if (log) appendFileSync(log, `${JSON.stringify({ event: 'execute', word: text.split(' ')[0], text })}\n`);
+}
+
+/** Those of the interfaces that are to stand on the card. */
+export function offered(interfaces) {
+  const { binding } = server();
+  return interfaces.filter((one) => !binding || [one.protocolBinding, one.transport].includes(binding));
 }
 
 /** Says that a server is there. It goes when whoever started it closes its standard input. */

@@ -17,6 +17,9 @@ GREETING = 'tck-echo Grüße, 世界 🦀'
 FILE_BYTES = bytes(range(256))
 DATA = {'key': 'välue', 'count': 42, 'nested': {'list': [1, 2.5, True, 'x']}}
 
+# The extension under which usage is reported.
+USAGE = 'urn:chancery:ext:usage:v1'
+
 # No server has a task of this id.
 UNKNOWN_TASK = '00000000-0000-4000-8000-000000000000'
 
@@ -55,6 +58,28 @@ async def run_named(scenarios):
 
 def report(scenario, outcome, detail):
     print(json.dumps({'scenario': scenario, 'outcome': outcome, 'detail': detail}), flush=True)
+
+
+def server_arguments():
+    """`--log FILE`, which gets a line for each message that is worked on, and `--binding B`, the only one that is offered."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--log')
+    parser.add_argument('--binding')
+    return parser.parse_args()
+
+
+def executed(text):
+    """Writes down that a message is worked on, before anything is done about it."""
+    log = server_arguments().log
+    if log:
+        with open(log, 'a', buffering=1) as lines:
+            lines.write(json.dumps({'event': 'execute', 'word': text.partition(' ')[0], 'text': text}) + '\n')
+
+
+def offered(bindings):
+    """Those of the pairs, each beginning with the name of a binding, that are to stand on the card."""
+    wanted = server_arguments().binding
+    return [pair for pair in bindings if wanted in (None, pair[0])]
 
 
 def ready(url):

@@ -1,0 +1,130 @@
+//! `max_duration_ms` holds at agents that answer only when they are done: the caller is told, the call is charged, and what such
+//! an agent has begun is canceled there when it becomes known.
+
+use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
+use crate::caller::Caller;
+use crate::gateway::Gateway;
+use crate::judge;
+use crate::records::exported;
+
+const POLICY: &str = "[policy.default]\nmax_duration_ms = 400\nmax_concurrency = 1000\n";
+const PRICED: &str = "price = { per_call = 0.01 }";
+/// Of a call, in millionths of a US dollar.
+const PRICE: u64 = 10_000;
+const WHY: &str = "PolicyTimeout";
+
+/// Calls in each way there is. Gives what is wrong with what the callers were told.
+async fn call(gateway: &Gateway, name: &str, text: &str) -> Vec<String> {
+    let caller = Caller::new(gateway, name);
+    let mut wrong = Vec::new();
+    let sent = caller.send(&format!("{text} {name}-waiting")).await;
+    if !sent.says(WHY) {
+        wrong.push(format!("{name}, a send that waits: {sent:?}"));
+    }
+    let started = caller.start(&format!("{text} {name}-at-once")).await;
+    if started.task()["id"].is_null() {
+        wrong.push(format!("{name}, a send that returns immediately: {started:?}"));
+    } else {
+        let ended = caller.ended(started.id()).await;
+        if ended.state() != "TASK_STATE_FAILED" || !ended.says(WHY) {
+            wrong.push(format!("{name}, a send that returns immediately, then: {ended:?}"));
+        }
+    }
+    let streamed = caller.stream(&format!("{text} {name}-streamed")).end().await;
+    if !streamed.as_ref().is_ok_and(|told| told.contains(WHY)) {
+        wrong.push(format!("{name}, a stream: {streamed:?}"));
+    }
+    let rows = exported(gateway, name);
+    let is_good =
+        |row: &&crate::records::Recorded| row.charged() == PRICE && row.at("state") == "TASK_STATE_FAILED";
+    if rows.len() != 3 || rows.iter().filter(is_good).count() != 3 {
+        let told: Vec<_> =
+            rows.iter().map(|row| format!("{} {}", row.at("state"), row.at("charged_usd"))).collect();
+        wrong.push(format!("{name}, charged for three calls: {told:?}"));
+    }
+    wrong
+}
+
+/// What was begun at the agent and nobody canceled there.
+fn uncanceled(agent: &RemoteAgent) -> Vec<String> {
+    let notes = agent.notes();
+    let is_canceled = |task: &str| notes.iter().any(|note| note["event"] == "cancel" && note["task"] == task);
+    let begun = notes.iter().filter(|note| note["event"] == "execute");
+    let left = begun.filter(|note| !is_canceled(note["task"].as_str().unwrap()));
+    left.map(|note| format!("{}: {}", note["wire"], note["text"])).collect()
+}
+
+async fn of_hostile(flags: &str) -> Vec<String> {
+    let hostile = Hostile::start().await;
+    let gateway = Gateway::start(&format!("{POLICY}{}", hostile.sections("far", flags, PRICED)));
+    let mut wrong = Vec::new();
+    for spoken in SPOKEN {
+        wrong.extend(call(&gateway, &spoken.name("far"), "late gate working").await);
+    }
+    hostile.open("gate").await;
+    let left = || {
+        [SPOKEN[0], SPOKEN[3]].iter().flat_map(|spoken| uncanceled(hostile.of(*spoken))).collect::<Vec<_>>()
+    };
+    let settled = async {
+        while !left().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(crate::PATIENCE, settled).await.is_err() {
+        wrong.extend(left().into_iter().map(|what| format!("never canceled there: {what}")));
+    }
+    wrong
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_answers_only_when_done_is_out_of_time_when_its_time_is_up() {
+    judge(&of_hostile("-").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_is_one_that_cannot_stream() {
+    judge(&of_hostile("silent").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_are_agents_on_other_sdks() {
+    let mut wrong = Vec::new();
+    for (name, agent) in RemoteAgent::official().await {
+        let gateway = Gateway::start(&format!("{POLICY}{}", section(&name, agent.url(), PRICED)));
+        wrong.extend(call(&gateway, &name, "tck-cancel").await);
+    }
+    judge(&wrong);
+}
+
+/// What a caller is told of a cancel, and how the task stands then, by how the agent takes being canceled.
+const CANCELS: [(&str, &str, &str); 4] = [
+    ("refuse", "cannot be canceled", "TASK_STATE_WORKING"),
+    ("obey", "TASK_STATE_CANCELED", "TASK_STATE_CANCELED"),
+    ("forget", "TASK_STATE_CANCELED", "TASK_STATE_CANCELED"),
+    ("hang", "TASK_STATE_CANCELED", "TASK_STATE_CANCELED"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_is_passed_on_and_its_refusal_too_and_silence_is_no_obstacle() {
+    let hostile = Hostile::start().await;
+    let gateway = Gateway::start(&hostile.sections("far", "silent", PRICED));
+    let mut wrong = Vec::new();
+    for spoken in SPOKEN {
+        for (manner, told, state) in CANCELS {
+            let caller = Caller::new(&gateway, spoken.name("far"));
+            let started = caller.start(&format!("work {manner}")).await;
+            if started.state() != "TASK_STATE_WORKING" {
+                wrong.push(format!("{}, {manner}: it does not begin: {started:?}", caller.agent));
+                continue;
+            }
+            let canceled = caller.ask("CancelTask", &serde_json::json!({"id": started.id()})).await;
+            let after = caller.get(started.id()).await;
+            let is_told = canceled.body.to_string().to_lowercase().contains(&told.to_lowercase())
+                || manner == "refuse" && canceled.says("-32002");
+            if !is_told || after.state() != state {
+                wrong.push(format!("{}, {manner}: {canceled:?}, then {}", caller.agent, after.state()));
+            }
+        }
+    }
+    judge(&wrong);
+}
