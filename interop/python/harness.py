@@ -61,10 +61,12 @@ def report(scenario, outcome, detail):
 
 
 def server_arguments():
-    """`--log FILE`, which gets a line for each message that is worked on, and `--binding B`, the only one that is offered."""
+    """`--log FILE`, which gets a line for each message that is worked on; `--binding B`, the only one that is offered; `--grpc-at
+    HOST:PORT`, where gRPC is found, if it is led there from elsewhere."""
     parser = argparse.ArgumentParser()
     parser.add_argument('--log')
     parser.add_argument('--binding')
+    parser.add_argument('--grpc-at')
     return parser.parse_args()
 
 
@@ -77,14 +79,15 @@ def executed(text):
 
 
 def offered(bindings):
-    """Those of the pairs, each beginning with the name of a binding, that are to stand on the card."""
-    wanted = server_arguments().binding
-    return [pair for pair in bindings if wanted in (None, pair[0])]
+    """Those of the pairs, of the name of a binding and where it is, that are to stand on the card."""
+    wanted = server_arguments()
+    seen = [(name, wanted.grpc_at if name == 'GRPC' and wanted.grpc_at else place) for name, place in bindings]
+    return [pair for pair in seen if wanted.binding in (None, pair[0])]
 
 
-def ready(url):
+def ready(url, grpc=None):
     """Says that a server is there. It goes when whoever started it closes its standard input."""
-    print(json.dumps({'url': url}), flush=True)
+    print(json.dumps({'url': url, 'grpc': grpc}), flush=True)
 
 
 async def until_abandoned():

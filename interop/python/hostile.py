@@ -385,8 +385,9 @@ def written(value):
     return text
 
 
-def card(version, binding, flags, base, grpc_port):
-    url = f'127.0.0.1:{grpc_port}' if binding == 'grpc' else base
+def card(version, binding, flags, base, host):
+    # Whoever asked for the card is led to the same place by gRPC, too.
+    url = host if binding == 'grpc' else base
     name = {'jsonrpc': 'JSONRPC', 'rest': 'HTTP+JSON', 'grpc': 'GRPC'}[binding]
     declared = [uri for flag, uri in (('lineage', LINEAGE), ('keyed', IDEMPOTENCY)) if flag in flags]
     capabilities = {
@@ -410,7 +411,7 @@ def card(version, binding, flags, base, grpc_port):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
-    desk = grpc_port = None
+    desk = None
 
     def do_GET(self):
         self._serve({})
@@ -427,13 +428,14 @@ class Handler(BaseHTTPRequestHandler):
             self._json(200, {})
             return
         try:
-            version, binding, flags, path = self.path.split('?')[0].lstrip('/').split('/', 3)
+            version, binding, flags, path = (self.path.split('?')[0].lstrip('/') + '/').split('/', 3)
         except ValueError:
             self._json(404, {'error': 'nothing is here'})
             return
+        path = path.removesuffix('/')
         if '.well-known/' in path:
             base = f'http://{self.headers["host"]}/{version}/{binding}/{flags}'
-            self._json(200, card(version, binding, flags.split(','), base, self.grpc_port))
+            self._json(200, card(version, binding, flags.split(','), base, self.headers['host']))
             return
         wire = f'{version}/{binding}'
         if binding == 'jsonrpc':
@@ -656,6 +658,7 @@ def serve_grpc(desk):
     services.add_A2AServiceServicer_to_server(Servicer(), server)
     port = server.add_insecure_port('127.0.0.1:0')
     server.start()
+    # It stops serving when nobody has it any more.
     Handler.grpc_server = server
     return port
 
@@ -668,12 +671,15 @@ class Server(ThreadingHTTPServer):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--log')
+    # Where it is found is in the request for its card.
+    parser.add_argument('--grpc-at')
     arguments = parser.parse_args()
     Handler.desk = Desk(arguments.log)
-    Handler.grpc_port = serve_grpc(Handler.desk)
+    grpc_port = serve_grpc(Handler.desk)
     server = Server(('127.0.0.1', 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(json.dumps({'url': f'http://127.0.0.1:{server.server_port}'}), flush=True)
+    grpc = grpc_port and f'127.0.0.1:{grpc_port}'
+    print(json.dumps({'url': f'http://127.0.0.1:{server.server_port}', 'grpc': grpc}), flush=True)
     # It goes when whoever started it closes its standard input.
     sys.stdin.read()
     os._exit(0)

@@ -27,6 +27,8 @@ class Agent(AgentExecutor):
     async def execute(self, context, event_queue):
         text = context.get_user_input()
         harness.executed(text)
+        if text.startswith('tck-error'):
+            raise RuntimeError('the work is done')
         if text.startswith('tck-message-response'):
             await event_queue.enqueue_event(new_text_message('Direct message response', context_id=context.context_id))
             return
@@ -56,8 +58,6 @@ class Agent(AgentExecutor):
             await updater.add_artifact(
                 [new_text_part('chunk-2')], artifact_id='chunks', append=True, last_chunk=True
             )
-        if begun.startswith('tck-error'):
-            raise RuntimeError('the work is done')
         if begun.startswith('tck-usage'):
             await self._report(begun, updater)
             return
@@ -110,7 +110,7 @@ async def main():
     ]
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level='warning'))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    harness.ready(url)
+    harness.ready(url, grpc_address)
     await harness.until_abandoned()
     server.should_exit = server.force_exit = True
     await grpc_server.stop(None)

@@ -164,4 +164,4 @@ app.use('/jsonrpc', jsonRpcHandler({ requestHandler, userBuilder }));
 app.use('/rest', restHandler({ requestHandler, userBuilder }));
 const service = sdkGrpc.grpcService({ requestHandler, userBuilder: sdkGrpc.UserBuilder.noAuthentication });
 grpcServer.addService(sdkGrpc.A2AService, service);
-ready(url);
+ready(url, `127.0.0.1:${grpcPort}`);

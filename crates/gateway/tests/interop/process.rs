@@ -28,6 +28,9 @@ pub(crate) enum Program {
 /// A running server of somebody else's. It goes when this is dropped.
 pub(crate) struct Foreign {
     pub(crate) url: String,
+    /// Where it answers gRPC, if it says so.
+    #[allow(dead_code, reason = "the tests of agents elsewhere lead connections there")]
+    pub(crate) grpc: Option<String>,
     child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
@@ -36,6 +39,8 @@ pub(crate) struct Foreign {
 #[derive(Deserialize)]
 struct Ready {
     url: String,
+    #[serde(default)]
+    grpc: Option<String>,
 }
 
 /// One line of a client.
@@ -140,7 +145,7 @@ impl Program {
         let line = timeout(PATIENCE, stdout.next_line()).await;
         let Ok(Ok(Some(line))) = line else { return Err(format!("{self:?} does not come up: {line:?}")) };
         match serde_json::from_str(&line) {
-            Ok(Ready { url }) => Ok(Foreign { url, child, _stdout: stdout }),
+            Ok(Ready { url, grpc }) => Ok(Foreign { url, grpc, child, _stdout: stdout }),
             Err(_) => Err(format!("{self:?} says {line}")),
         }
     }

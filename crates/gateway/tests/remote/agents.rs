@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::front::Front;
 use crate::http;
 use crate::process::{Foreign, Program};
 
@@ -27,6 +28,7 @@ pub(crate) const SPOKEN: [Spoken; 6] = [
 /// An agent in a process of its own.
 pub(crate) struct RemoteAgent {
     foreign: Foreign,
+    front: Front,
     log: PathBuf,
     _folder: TempDir,
 }
@@ -59,12 +61,23 @@ impl Spoken {
 // === impl RemoteAgent ===
 
 impl RemoteAgent {
-    pub(crate) async fn start(program: Program, more: &[&str]) -> Self {
+    pub(crate) async fn start(program: Program) -> Self {
+        Self::start_with(program, None).await
+    }
+
+    /// The same, offering nothing but this binding.
+    async fn start_with(program: Program, binding: Option<&str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let log = folder.path().join("log");
-        let arguments = [&["--log", log.to_str().expect("a path")], more].concat();
-        let foreign = program.serve_with(&arguments).await.unwrap_or_else(|why| panic!("{why}"));
-        Self { foreign, log, _folder: folder }
+        let (log, front) = (folder.path().join("log"), Front::bind().await);
+        let grpc_at = front.address.to_string();
+        let mut arguments = vec!["--log", log.to_str().expect("a path"), "--grpc-at", &grpc_at];
+        arguments.extend(binding.iter().flat_map(|binding| ["--binding", binding]));
+        let mut foreign = program.serve_with(&arguments).await.unwrap_or_else(|why| panic!("{why}"));
+        let front = front.serve(&foreign);
+        if binding == Some("GRPC") {
+            foreign.url = format!("http://{grpc_at}");
+        }
+        Self { foreign, front, log, _folder: folder }
     }
 
     /// Every server on another SDK, once for each binding: its name here, and the agent.
@@ -73,7 +86,7 @@ impl RemoteAgent {
         for (name, program) in OFFICIAL {
             for binding in BINDINGS {
                 let short = binding.split('+').next().unwrap().to_lowercase();
-                let agent = Self::start(program, &["--binding", binding]).await;
+                let agent = Self::start_with(program, Some(binding)).await;
                 all.push((format!("{name}-{short}"), agent));
             }
         }
@@ -104,6 +117,7 @@ impl RemoteAgent {
 
     pub(crate) async fn kill(&mut self) {
         self.foreign.kill().await;
+        self.front.close().await;
     }
 }
 
@@ -111,8 +125,7 @@ impl RemoteAgent {
 
 impl Hostile {
     pub(crate) async fn start() -> Self {
-        let start =
-            |environment| RemoteAgent::start(Program::Python { environment, script: "hostile.py" }, &[]);
+        let start = |environment| RemoteAgent::start(Program::Python { environment, script: "hostile.py" });
         Self { new: start("1.0").await, old: start("0.3").await }
     }
 
@@ -126,7 +139,10 @@ impl Hostile {
 
     /// Where it can be called so. The flags say what stands on its card.
     pub(crate) fn url(&self, spoken: Spoken, flags: &str) -> String {
-        format!("{}/{}/{}/{flags}", self.of(spoken).url(), spoken.version, spoken.binding)
+        let agent = self.of(spoken);
+        let led = format!("http://{}", agent.front.address);
+        let place = if spoken.binding == "grpc" { &led } else { agent.url() };
+        format!("{place}/{}/{}/{flags}", spoken.version, spoken.binding)
     }
 
     /// A section of the configuration for each way to call it.

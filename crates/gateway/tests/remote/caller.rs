@@ -1,5 +1,6 @@
 //! Somebody who calls agents through the gateway, in JSON-RPC of v1.0.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -19,11 +20,14 @@ pub(crate) struct Caller {
 }
 
 /// What was answered.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: Value,
 }
+
+/// How much of an answer is shown where one is complained of.
+const SHOWN: usize = 600;
 
 /// A stream that is read.
 pub(crate) struct Reading {
@@ -151,6 +155,13 @@ impl Reply {
     /// What it comes to, apart from the number of the request.
     pub(crate) fn outcome(&self) -> String {
         format!("{} {}{}", self.status, self.body["result"], self.body["error"])
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body: String = self.body.to_string().chars().take(SHOWN).collect();
+        write!(f, "{} {body}", self.status)
     }
 }
 

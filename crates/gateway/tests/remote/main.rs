@@ -37,6 +37,7 @@ mod wire;
 
 mod agents;
 mod caller;
+mod front;
 mod records;
 
 mod contexts;

@@ -57,7 +57,7 @@ async fn fifty_sends_with_one_key_are_one_call() {
 async fn fifty_sends_with_one_key_are_one_call_to_agents_on_other_sdks() {
     let mut wrong = Vec::new();
     for (name, program) in OFFICIAL {
-        let agent = RemoteAgent::start(program, &[]).await;
+        let agent = RemoteAgent::start(program).await;
         let gateway = Gateway::start(&format!("{ROOM}{}", section(name, agent.url(), "")));
         for text in ["tck-long-running", "tck-message-response", "tck-error"] {
             let answers = send_at_once(&Caller::new(&gateway, name), text).await;
