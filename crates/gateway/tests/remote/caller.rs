@@ -53,8 +53,15 @@ impl Caller {
         self
     }
 
+    /// Asks, and waits for as long as there is patience. What is not answered by then has no status.
     pub(crate) async fn ask(&self, method: &str, params: &Value) -> Reply {
-        self.try_ask(method, params).await.unwrap_or_else(|error| panic!("{self:?} {method}: {error}"))
+        let answered = tokio::time::timeout(crate::PATIENCE, self.try_ask(method, params)).await;
+        let why = match answered {
+            Ok(Ok(reply)) => return reply,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "there is no answer".to_owned(),
+        };
+        Reply { status: 0, body: json!({"broken": why}) }
     }
 
     /// Fails if the gateway goes meanwhile.

@@ -6,7 +6,7 @@ use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::judge;
-use crate::records::exported;
+use crate::records::{Recorded, exported};
 
 /// What an agent may do instead of answering.
 const ANSWERS: [&str; 4] = ["error", "busy", "cut", "nonsense"];
@@ -25,7 +25,7 @@ async fn call(gateway: &Gateway, name: &str, text: &str, worked: impl Fn() -> us
         refused += usize::from(caller.send(text).await.is_refused());
     }
     let (worked, rows) = (worked(), exported(gateway, name));
-    let charged: u64 = rows.iter().map(crate::records::Recorded::charged).sum();
+    let charged: u64 = rows.iter().map(Recorded::charged).sum();
     let mut wrong = Vec::new();
     let mut complain = |what: String| wrong.push(format!("{name}, {text}: {what}"));
     if worked == 0 || worked > CAP {

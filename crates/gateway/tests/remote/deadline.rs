@@ -1,11 +1,13 @@
 //! `max_duration_ms` holds at agents that answer only when they are done: the caller is told, the call is charged, and what such
 //! an agent has begun is canceled there when it becomes known.
 
+use futures_util::future::join_all;
+
 use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::judge;
-use crate::records::exported;
+use crate::records::{Recorded, exported};
 
 const POLICY: &str = "[policy.default]\nmax_duration_ms = 400\nmax_concurrency = 1000\n";
 const PRICED: &str = "price = { per_call = 0.01 }";
@@ -35,8 +37,7 @@ async fn call(gateway: &Gateway, name: &str, text: &str) -> Vec<String> {
         wrong.push(format!("{name}, a stream: {streamed:?}"));
     }
     let rows = exported(gateway, name);
-    let is_good =
-        |row: &&crate::records::Recorded| row.charged() == PRICE && row.at("state") == "TASK_STATE_FAILED";
+    let is_good = |row: &&Recorded| row.charged() == PRICE && row.at("state") == "TASK_STATE_FAILED";
     if rows.len() != 3 || rows.iter().filter(is_good).count() != 3 {
         let told: Vec<_> =
             rows.iter().map(|row| format!("{} {}", row.at("state"), row.at("charged_usd"))).collect();
@@ -57,10 +58,9 @@ fn uncanceled(agent: &RemoteAgent) -> Vec<String> {
 async fn of_hostile(flags: &str) -> Vec<String> {
     let hostile = Hostile::start().await;
     let gateway = Gateway::start(&format!("{POLICY}{}", hostile.sections("far", flags, PRICED)));
-    let mut wrong = Vec::new();
-    for spoken in SPOKEN {
-        wrong.extend(call(&gateway, &spoken.name("far"), "late gate working").await);
-    }
+    let names = SPOKEN.map(|spoken| spoken.name("far"));
+    let called = join_all(names.iter().map(|name| call(&gateway, name, "late gate working"))).await;
+    let mut wrong = called.concat();
     hostile.open("gate").await;
     let left = || {
         [SPOKEN[0], SPOKEN[3]].iter().flat_map(|spoken| uncanceled(hostile.of(*spoken))).collect::<Vec<_>>()
@@ -88,17 +88,16 @@ async fn so_is_one_that_cannot_stream() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn so_are_agents_on_other_sdks() {
-    let mut wrong = Vec::new();
-    for (name, agent) in RemoteAgent::official().await {
-        let gateway = Gateway::start(&format!("{POLICY}{}", section(&name, agent.url(), PRICED)));
-        wrong.extend(call(&gateway, &name, "tck-cancel").await);
-    }
-    judge(&wrong);
+    let agents = RemoteAgent::official().await;
+    let sections: String = agents.iter().map(|(name, agent)| section(name, agent.url(), PRICED)).collect();
+    let gateway = Gateway::start(&format!("{POLICY}{sections}"));
+    let called = join_all(agents.iter().map(|(name, _)| call(&gateway, name, "tck-cancel"))).await;
+    judge(&called.concat());
 }
 
 /// What a caller is told of a cancel, and how the task stands then, by how the agent takes being canceled.
 const CANCELS: [(&str, &str, &str); 4] = [
-    ("refuse", "cannot be canceled", "TASK_STATE_WORKING"),
+    ("refuse", "-32002", "TASK_STATE_WORKING"),
     ("obey", "TASK_STATE_CANCELED", "TASK_STATE_CANCELED"),
     ("forget", "TASK_STATE_CANCELED", "TASK_STATE_CANCELED"),
     ("hang", "TASK_STATE_CANCELED", "TASK_STATE_CANCELED"),
@@ -108,23 +107,21 @@ const CANCELS: [(&str, &str, &str); 4] = [
 async fn a_cancel_is_passed_on_and_its_refusal_too_and_silence_is_no_obstacle() {
     let hostile = Hostile::start().await;
     let gateway = Gateway::start(&hostile.sections("far", "silent", PRICED));
-    let mut wrong = Vec::new();
-    for spoken in SPOKEN {
-        for (manner, told, state) in CANCELS {
-            let caller = Caller::new(&gateway, spoken.name("far"));
-            let started = caller.start(&format!("work {manner}")).await;
-            if started.state() != "TASK_STATE_WORKING" {
-                wrong.push(format!("{}, {manner}: it does not begin: {started:?}", caller.agent));
-                continue;
-            }
-            let canceled = caller.ask("CancelTask", &serde_json::json!({"id": started.id()})).await;
-            let after = caller.get(started.id()).await;
-            let is_told = canceled.body.to_string().to_lowercase().contains(&told.to_lowercase())
-                || manner == "refuse" && canceled.says("-32002");
-            if !is_told || after.state() != state {
-                wrong.push(format!("{}, {manner}: {canceled:?}, then {}", caller.agent, after.state()));
-            }
-        }
+    let cases = SPOKEN.into_iter().flat_map(|spoken| CANCELS.map(|case| (spoken.name("far"), case)));
+    let canceled = cases.map(|(name, case)| cancel(Caller::new(&gateway, name), case));
+    judge(&join_all(canceled).await.concat());
+}
+
+/// Begins a task and cancels it. Gives what is wrong with what comes of it.
+async fn cancel(caller: Caller, (manner, told, state): (&str, &str, &str)) -> Vec<String> {
+    let started = caller.start(&format!("work {manner}")).await;
+    if started.state() != "TASK_STATE_WORKING" {
+        return vec![format!("{}, {manner}: it does not begin: {started:?}", caller.agent)];
     }
-    judge(&wrong);
+    let canceled = caller.ask("CancelTask", &serde_json::json!({"id": started.id()})).await;
+    let after = caller.get(started.id()).await;
+    if canceled.says(told) && after.state() == state {
+        return Vec::new();
+    }
+    vec![format!("{}, {manner}: {canceled:?}, then {}", caller.agent, after.state())]
 }

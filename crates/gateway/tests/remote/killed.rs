@@ -3,6 +3,7 @@
 use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
+use crate::records::{Recorded, exported};
 use crate::{judge, until};
 
 const CAP: usize = 5;
@@ -40,10 +41,9 @@ async fn kill_twice(
         if worked > CAP {
             wrong.push(format!("{name}: it worked {worked} times under a cap of {CAP}"));
         }
-        let rows = crate::records::exported(gateway, name);
-        let charged: u64 = rows.iter().map(crate::records::Recorded::charged).sum();
-        if charged < worked as u64 * 10_000 {
-            wrong.push(format!("{name}: {charged} millionths were charged for {worked} times"));
+        let counted: u64 = exported(gateway, name).iter().map(Recorded::charged_or_held).sum();
+        if counted < worked as u64 * 10_000 {
+            wrong.push(format!("{name}: {counted} millionths are charged or held for {worked} times"));
         }
     }
     wrong

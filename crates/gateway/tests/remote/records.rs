@@ -25,4 +25,10 @@ impl Recorded {
     pub(crate) fn charged(&self) -> u64 {
         chancery_protocol::parse_usd(self.at("charged_usd")).unwrap_or_default()
     }
+
+    /// What was charged, or is held as long as nothing is.
+    pub(crate) fn charged_or_held(&self) -> u64 {
+        let column = if self.at("settled").is_empty() { "reserved_usd" } else { "charged_usd" };
+        chancery_protocol::parse_usd(self.at(column)).unwrap_or_default()
+    }
 }
