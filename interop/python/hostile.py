@@ -198,6 +198,11 @@ def mirror_ask(_, asked, task):
     yield 'task', task.at('completed' if is_over else 'input-required', json.dumps(asked.headers))
 
 
+def mirror_hold(desk, asked, task):
+    yield 'task', task.at('working', json.dumps(asked.headers))
+    yield from late(desk, asked, task)
+
+
 def ask(_, asked, task):
     """Asks until it is told `done`."""
     is_over = asked.text == 'done'
@@ -248,7 +253,8 @@ def send(wanted, token, number):
 BEHAVIOURS = {
     'echo': echo, 'message': message, 'error': error, 'busy': busy, 'cut': cut, 'nonsense': nonsense, 'die': die,
     'slow': slow, 'hold': hold, 'late': late, 'work': work, 'usage': usage, 'mirror': mirror, 'ask': ask,
-    'mirror-message': mirror_message, 'mirror-ask': mirror_ask, 'same': same, 'call': call,
+    'mirror-message': mirror_message, 'mirror-ask': mirror_ask, 'mirror-hold': mirror_hold, 'same': same,
+    'call': call,
 }  # fmt: skip
 
 
@@ -320,6 +326,9 @@ class Words:
 
 class ProtoWords(Words):
     """How v0.3 says it over REST and gRPC."""
+
+    def state(self, state):
+        return super().state(state).replace('CANCELED', 'CANCELLED')
 
     def message(self, *arguments, **more):
         message = super().message(*arguments, **more)

@@ -161,11 +161,14 @@ impl Call {
     }
 }
 
-/// One event, unless it is a comment.
+/// One event, unless it is a comment. What is of no task has no number.
 fn read_frame(frame: &[u8]) -> Option<Frame> {
     let text = std::str::from_utf8(frame).expect("UTF-8").trim_end();
     if text.starts_with(':') {
         return None;
+    }
+    if let Some(data) = text.strip_prefix("data: ").filter(|data| !data.contains('\n')) {
+        return Some(Frame { number: 0, data: Bytes::copy_from_slice(data.as_bytes()) });
     }
     let (id, data) = text.split_once('\n').unwrap_or_else(|| panic!("no event: {text}"));
     let number = id.strip_prefix("id: ").and_then(|number| number.parse().ok());

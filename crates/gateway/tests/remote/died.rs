@@ -1,6 +1,7 @@
 //! An agent that dies in mid-task fails its tasks, when it has been away for as long as there is patience. No key sets how long
 //! that is, so these tests wait for what it is by default, half a minute.
 
+use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
@@ -56,11 +57,7 @@ async fn an_agent_that_dies_fails_its_tasks_in_time() {
     for spoken in [SPOKEN[0], SPOKEN[3]] {
         hostile.of_mut(spoken).kill().await;
     }
-    let mut wrong = Vec::new();
-    for one in waiting {
-        wrong.extend(one.end(&gateway).await);
-    }
-    judge(&wrong);
+    judge(&join_all(waiting.into_iter().map(|one| one.end(&gateway))).await.concat());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,9 +72,5 @@ async fn an_agent_on_another_sdk_that_dies_fails_its_tasks_in_time() {
     for (_, agent) in &mut official {
         agent.kill().await;
     }
-    let mut wrong = Vec::new();
-    for one in waiting {
-        wrong.extend(one.end(&gateway).await);
-    }
-    judge(&wrong);
+    judge(&join_all(waiting.into_iter().map(|one| one.end(&gateway))).await.concat());
 }

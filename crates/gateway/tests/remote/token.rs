@@ -12,6 +12,9 @@ use crate::{http, judge, until};
 /// What an agent tells of all that it was told: as a task, as a question, as a bare message.
 const TEXTS: [&str; 3] = ["mirror", "mirror-ask", "mirror-message"];
 
+/// An agent that nobody outside the fleet may call.
+const HIDDEN: &str = "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\nexposed = false\n";
+
 /// The token that a message was sent with, wherever it stood.
 fn tokens(note: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -59,9 +62,8 @@ async fn everything(gateway: &Gateway, name: &str, text: &str, hook: &str) -> St
 async fn comes_back(flags: &str) -> Vec<String> {
     let hostile = Hostile::start().await;
     let receiver = Receiver::new(Manner::Prompt);
-    let config = "[push]\nallow_egress = [\"127.0.0.0/8\"]\n[[agent]]\nname = \"hidden\"\nkind = \"builtin\"\nexposed = false\n";
-    let config = config.replace("\"hidden\"\nkind = \"builtin\"", "\"echo\"\nkind = \"builtin\"");
-    let gateway = Gateway::start(&format!("{config}{}", hostile.sections("far", flags, "")));
+    let push = "[push]\nallow_egress = [\"127.0.0.0/8\"]\n";
+    let gateway = Gateway::start(&format!("{push}{HIDDEN}{}", hostile.sections("far", flags, "")));
     let mut wrong = Vec::new();
     for spoken in SPOKEN {
         for text in TEXTS {
@@ -132,10 +134,34 @@ async fn a_card_that_does_not_declare_the_extension_gets_no_token_in_the_metadat
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_caller_sees_while_the_turn_lasts_opens_nothing() {
+    let hostile = Hostile::start().await;
+    let gateway = Gateway::start(&format!("{HIDDEN}{}", hostile.sections("far", "lineage", "")));
+    let mut wrong = Vec::new();
+    for spoken in SPOKEN {
+        let name = spoken.name("far");
+        let caller = Caller::new(&gateway, &*name);
+        let text = format!("mirror-hold {name}");
+        let started = caller.start(&text).await;
+        until("the agent says that it works", || hostile.of(spoken).count(&text) == 1).await;
+        let shown = caller.get(started.id()).await;
+        let notes = hostile.of(spoken).executions(&text);
+        for token in notes.iter().flat_map(tokens).filter(|token| shown.says(token) || started.says(token)) {
+            let opened = opens(&gateway, &token).await;
+            wrong.push(format!(
+                "{name}: the token is seen while it counts; it opens what is hidden: {opened}"
+            ));
+        }
+        hostile.open(&name).await;
+        caller.ended(started.id()).await;
+    }
+    judge(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_opens_nothing_once_its_turn_is_over() {
     let hostile = Hostile::start().await;
-    let hidden = "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\nexposed = false\n";
-    let gateway = Gateway::start(&format!("{hidden}{}", section("far", &hostile.url(SPOKEN[0], "-"), "")));
+    let gateway = Gateway::start(&format!("{HIDDEN}{}", section("far", &hostile.url(SPOKEN[0], "-"), "")));
     let nobody = Caller::new(&gateway, "echo").send("open").await;
     assert!(nobody.body["result"].is_null(), "it is not there for anybody: {nobody:?}");
     Caller::new(&gateway, "far").send("echo far").await;
@@ -159,7 +185,11 @@ async fn a_task_of_an_earlier_turn_shows_no_token_when_its_stream_is_taken_up_ag
         let notes = hostile.of(spoken).executions(&format!("mirror {name}"));
         let tokens: Vec<_> = notes.iter().flat_map(tokens).collect();
         if tokens.is_empty() || tokens.iter().any(|token| told.join("").contains(token)) {
-            wrong.push(format!("{name}: {} tokens, {}", tokens.len(), told.join("\n")));
+            let place = tokens.iter().find_map(|token| told.join("\n").find(token.as_str()));
+            wrong.push(format!(
+                "{name}: {} tokens; one of them at byte {place:?} of the stream",
+                tokens.len()
+            ));
         }
     }
     judge(&wrong);
