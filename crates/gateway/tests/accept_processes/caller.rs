@@ -21,7 +21,7 @@ pub(crate) struct Caller {
 pub(crate) struct Reading {
     response: Response,
     what: String,
-    events: Vec<Value>,
+    events: Vec<(String, Value)>,
     last: String,
 }
 
@@ -129,10 +129,10 @@ impl Caller {
     }
 
     /// Reads a stream to its end.
-    pub(crate) fn stream(&mut self, method: &str, params: &Value) -> Vec<Value> {
+    pub(crate) fn stream(&mut self, method: &str, params: &Value) {
         let mut reading = self.watch(method, params);
         while reading.next() {}
-        self.end(reading)
+        self.end(reading);
     }
 
     /// Begins to read a stream.
@@ -143,10 +143,9 @@ impl Caller {
     }
 
     /// Writes down what was read of a stream.
-    pub(crate) fn end(&mut self, reading: Reading) -> Vec<Value> {
+    pub(crate) fn end(&mut self, reading: Reading) {
         self.said.push(reading.what);
-        self.said.extend(reading.events.iter().map(|event| plain(event).to_string()));
-        reading.events
+        self.said.extend(reading.events.iter().map(|(number, event)| format!("{number}: {}", plain(event))));
     }
 
     /// Sends a message and goes away before there is an answer, as soon as the task is seen to run.
@@ -209,11 +208,13 @@ impl Reading {
             if let Some(number) = line.strip_prefix("id:") {
                 self.last = number.trim().to_owned();
             } else if let Some(data) = line.strip_prefix("data:") {
-                self.events.push(serde_json::from_str(data).expect("it is JSON"));
+                let event = serde_json::from_str(data).expect("it is JSON");
+                self.events.push((self.last.clone(), event));
                 return true;
             } else if !line.is_empty() && !line.starts_with(':') {
                 // It is no stream, but an answer.
-                self.events.push(serde_json::from_str(line).unwrap_or_else(|_| line.into()));
+                let answer = serde_json::from_str(line).unwrap_or_else(|_| line.into());
+                self.events.push((String::new(), answer));
             }
         }
         false
@@ -226,7 +227,7 @@ impl Reading {
 
     /// The id of the task that it begins with.
     pub(crate) fn task(&self) -> String {
-        let first = self.events.first().unwrap_or_else(|| panic!("nothing came: {}", self.what));
+        let (_, first) = self.events.first().unwrap_or_else(|| panic!("nothing came: {}", self.what));
         first["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("no task: {first}")).to_owned()
     }
 }
@@ -255,10 +256,18 @@ fn plain(value: &Value) -> Value {
         }
         Value::Object(entries) => {
             let kept = entries.iter().filter(|(name, _)| *name != PROVENANCE && *name != "signatures");
-            let kept: Map<String, Value> = kept.map(|(name, value)| (name.clone(), plain(value))).collect();
+            let plain = |(name, value): (&String, &Value)| match name.as_str() {
+                // It depends on what was played before.
+                "remainingMicroUsd" => (name.clone(), "<remaining>".into()),
+                "timestamp" => (name.clone(), "<time>".into()),
+                _ => (name.clone(), plain(value)),
+            };
+            let kept: Map<String, Value> = kept.map(plain).collect();
             let is_empty = |name: &str, value: &Value| name == "metadata" && *value == json!({});
             Value::Object(kept.into_iter().filter(|(name, value)| !is_empty(name, value)).collect())
         }
+        // What goes through Protocol Buffers is a double: 2 is the same as 2.0.
+        Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), Value::from),
         other => other.clone(),
     }
 }

@@ -12,15 +12,15 @@ pub(crate) const ALL: [Scenario; 6] = [
         }
         caller.ask("SendMessage", &follow_up("no-such-task", "hello"));
         caller.ask("GetTaskPushNotificationConfig", &json!({"taskId": "no-such-task", "id": "x"}));
-        _ = caller.stream("SubscribeToTask", &json!({"id": "no-such-task"}));
-        _ = caller.stream("SendStreamingMessage", &follow_up("no-such-task", "hello"));
+        caller.stream("SubscribeToTask", &json!({"id": "no-such-task"}));
+        caller.stream("SendStreamingMessage", &follow_up("no-such-task", "hello"));
     }),
     ("tasks that are over", |caller| {
         let task = caller.say("tck-complete-task");
         caller.cancel(&task);
         caller.answer(&task, "more");
-        _ = caller.stream("SubscribeToTask", &json!({"id": task}));
-        _ = caller.stream("SendStreamingMessage", &follow_up(&task, "more"));
+        caller.stream("SubscribeToTask", &json!({"id": task}));
+        caller.stream("SendStreamingMessage", &follow_up(&task, "more"));
     }),
     ("a task in the wrong context", |caller| {
         let task = caller.say("tck-input-required");

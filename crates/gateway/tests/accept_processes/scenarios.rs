@@ -9,7 +9,7 @@ pub(crate) const ALL: [Scenario; 18] = [
     ("its card", |caller| _ = caller.look(".well-known/agent-card.json")),
     ("a bare message", |caller| _ = caller.say("tck-message-response")),
     ("a bare message, streamed", |caller| {
-        _ = caller.stream("SendStreamingMessage", &message("tck-message-response"));
+        caller.stream("SendStreamingMessage", &message("tck-message-response"));
     }),
     ("a task that says something", |caller| looked_at(caller, "tck-complete-task")),
     ("an artifact of text", |caller| looked_at(caller, "tck-artifact-text")),
@@ -18,8 +18,8 @@ pub(crate) const ALL: [Scenario; 18] = [
     ("an artifact with data", |caller| looked_at(caller, "tck-artifact-data")),
     ("parts of every sort, sent back", |caller| {
         let parts = json!([
-            {"text": "tck-echo Grüße, \"世界\"\n", "metadata": {"z": 1, "a": [1.50, 9_007_199_254_740_993_u64]}},
-            {"data": {"b": 1, "a": [null, true, "é"]}, "mediaType": "application/json"},
+            {"text": "tck-echo Grüße, \"世界\"\n", "metadata": {"z": 1, "a": [1.50, 2]}},
+            {"data": {"b": 1, "a": [null, true, "é"]}},
             {"raw": "AAEC/f7/", "filename": "x.bin", "mediaType": "application/octet-stream"},
         ]);
         caller.ask(
@@ -27,14 +27,12 @@ pub(crate) const ALL: [Scenario; 18] = [
             &json!({"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": parts}}),
         );
     }),
-    ("a stream of chunks", |caller| {
-        _ = caller.stream("SendStreamingMessage", &message("tck-stream-chunked"))
-    }),
+    ("a stream of chunks", |caller| caller.stream("SendStreamingMessage", &message("tck-stream-chunked"))),
     ("a stream of a file", |caller| {
-        _ = caller.stream("SendStreamingMessage", &message("tck-stream-artifact-file"))
+        caller.stream("SendStreamingMessage", &message("tck-stream-artifact-file"));
     }),
     ("a stream of a task that says nothing", |caller| {
-        _ = caller.stream("SendStreamingMessage", &message("tck-stream-002"));
+        caller.stream("SendStreamingMessage", &message("tck-stream-002"));
     }),
     ("an answer as a whole to what could be streamed", |caller| looked_at(caller, "tck-stream-chunked")),
     ("a rejection", |caller| both_ways(caller, "tck-reject-task")),
@@ -85,5 +83,5 @@ fn looked_at(caller: &mut Caller, text: &str) {
 fn both_ways(caller: &mut Caller, text: &str) {
     let task = caller.say(text);
     caller.get(&task);
-    _ = caller.stream("SendStreamingMessage", &message(text));
+    caller.stream("SendStreamingMessage", &message(text));
 }

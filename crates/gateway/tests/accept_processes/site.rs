@@ -2,7 +2,8 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Child, ChildStdout, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -35,9 +36,16 @@ impl Site {
         Self::with(&agent, None)
     }
 
-    /// The agent is another process.
-    pub(crate) fn remote() -> Self {
-        let (upstream, url) = Upstream::start();
+    /// The agent is another process, which is started with these words besides.
+    pub(crate) fn remote(words: &[&str]) -> Self {
+        let (upstream, url) = Upstream::start(words);
+        let agent = format!("[[agent]]\nname = \"conformance\"\nkind = \"a2a\"\nurl = \"{url}\"\n{PRICED}");
+        Self::with(&agent, Some(upstream))
+    }
+
+    /// The agent is the same on another SDK.
+    pub(crate) fn foreign() -> Self {
+        let (upstream, url) = Upstream::start_foreign();
         let agent = format!("[[agent]]\nname = \"conformance\"\nkind = \"a2a\"\nurl = \"{url}\"\n{PRICED}");
         Self::with(&agent, Some(upstream))
     }
@@ -69,16 +77,32 @@ impl Site {
 // === impl Upstream ===
 
 impl Upstream {
-    fn start() -> (Self, String) {
+    fn start(words: &[&str]) -> (Self, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = chancery(folder.path());
-        command.args(["demo", "--agent", "conformance", "--listen", "127.0.0.1:0"]);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+        command.args(["demo", "--agent", "conformance", "--listen", "127.0.0.1:0"]).args(words);
+        let (upstream, line) = Self::of(command, folder);
+        let url = line.trim().strip_prefix("Chancery demo at ").expect("an address").to_owned();
+        (upstream, url)
+    }
+
+    /// On the SDK for Python, which `interop/setup` installs.
+    fn start_foreign() -> (Self, String) {
+        let interop = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop");
+        let mut command = Command::new(interop.join(".work/python-1.0/bin/python"));
+        command.arg(interop.join("python/conformance_1_0.py"));
+        let (upstream, line) = Self::of(command, tempfile::tempdir().expect("a folder"));
+        let ready: serde_json::Value = serde_json::from_str(&line).expect("it is ready");
+        (upstream, ready["url"].as_str().expect("a URL").to_owned())
+    }
+
+    fn of(mut command: Command, folder: TempDir) -> (Self, String) {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).expect("it says where it is");
-        let url = line.trim().strip_prefix("Chancery demo at ").expect("an address").to_owned();
-        (Self { child, _stdout: stdout, _folder: folder }, url)
+        (Self { child, _stdout: stdout, _folder: folder }, line)
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) const ALL: [Scenario; 20] = [
         while reading.next() {}
         let task = reading.task();
         caller.end(reading);
-        _ = caller.stream("SendStreamingMessage", &follow_up(&task, "done"));
+        caller.stream("SendStreamingMessage", &follow_up(&task, "done"));
         caller.get(&task);
     }),
     ("a login", |caller| {
@@ -58,7 +58,7 @@ pub(crate) const ALL: [Scenario; 20] = [
     ("a subscription to the end", |caller| {
         let task = caller.start("tck-long-running");
         caller.wait_for(&task, "TASK_STATE_WORKING");
-        _ = caller.stream("SubscribeToTask", &json!({"id": task}));
+        caller.stream("SubscribeToTask", &json!({"id": task}));
         caller.get(&task);
     }),
     ("a send that returns immediately", |caller| {
@@ -93,7 +93,7 @@ pub(crate) const ALL: [Scenario; 20] = [
     }),
     ("a deadline, streamed", |caller| {
         caller.hurry();
-        _ = caller.stream("SendStreamingMessage", &message("tck-cancel"));
+        caller.stream("SendStreamingMessage", &message("tck-cancel"));
     }),
     ("a deadline of a send that returned immediately", |caller| {
         caller.hurry();
@@ -149,6 +149,6 @@ pub(crate) const ALL: [Scenario; 20] = [
 /// Takes up the stream of a task after an event.
 fn resume(caller: &mut Caller, task: &str, after: &str) {
     caller.headers.push(("Last-Event-ID", after.to_owned()));
-    _ = caller.stream("SubscribeToTask", &json!({"id": task}));
+    caller.stream("SubscribeToTask", &json!({"id": task}));
     caller.headers.pop();
 }

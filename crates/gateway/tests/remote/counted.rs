@@ -6,7 +6,7 @@ use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::judge;
-use crate::records::{Recorded, exported};
+use crate::records::{Recorded, settled};
 
 /// What an agent may do instead of answering.
 const ANSWERS: [&str; 4] = ["error", "busy", "cut", "nonsense"];
@@ -24,7 +24,8 @@ async fn call(gateway: &Gateway, name: &str, text: &str, worked: impl Fn() -> us
     for _ in 0..CALLS {
         refused += usize::from(caller.send(text).await.is_refused());
     }
-    let (worked, rows) = (worked(), exported(gateway, name));
+    let worked = worked();
+    let rows = settled(gateway, name, worked).await;
     let charged: u64 = rows.iter().map(Recorded::charged).sum();
     let mut wrong = Vec::new();
     let mut complain = |what: String| wrong.push(format!("{name}, {text}: {what}"));

@@ -7,7 +7,7 @@ use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::judge;
-use crate::records::{Recorded, exported};
+use crate::records::{Recorded, settled};
 
 const POLICY: &str = "[policy.default]\nmax_duration_ms = 400\nmax_concurrency = 1000\n";
 const PRICED: &str = "price = { per_call = 0.01 }";
@@ -36,7 +36,7 @@ async fn call(gateway: &Gateway, name: &str, text: &str) -> Vec<String> {
     if !streamed.as_ref().is_ok_and(|told| told.contains(WHY)) {
         wrong.push(format!("{name}, a stream: {streamed:?}"));
     }
-    let rows = exported(gateway, name);
+    let rows = settled(gateway, name, 3).await;
     let is_good = |row: &&Recorded| row.charged() == PRICE && row.at("state") == "TASK_STATE_FAILED";
     if rows.len() != 3 || rows.iter().filter(is_good).count() != 3 {
         let told: Vec<_> =

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
 use crate::caller::{Caller, Reading, Reply};
 use crate::gateway::Gateway;
-use crate::records::{Recorded, exported};
+use crate::records::{Recorded, settled};
 use crate::{judge, until};
 
 const PRICED: &str = "price = { per_call = 0.01 }";
@@ -30,14 +30,14 @@ impl Waiting {
         let Self { name, send, stream } = self;
         let mut wrong = Vec::new();
         match tokio::time::timeout(crate::PATIENCE, send).await.map(Result::unwrap) {
-            Ok(Ok(sent)) if sent.state() == "TASK_STATE_FAILED" => {}
+            Ok(Ok(sent)) if sent.state() == "TASK_STATE_FAILED" || !sent.body["error"].is_null() => {}
             other => wrong.push(format!("{name}, a send that waits: {other:?}")),
         }
         match stream.end().await {
             Ok(told) if told.contains("TASK_STATE_FAILED") => {}
             other => wrong.push(format!("{name}, a stream: {other:?}")),
         }
-        let charged: u64 = exported(gateway, &name).iter().map(Recorded::charged).sum();
+        let charged: u64 = settled(gateway, &name, 2).await.iter().map(Recorded::charged).sum();
         if charged != 20_000 {
             wrong.push(format!("{name}: {charged} millionths were charged for two calls at a cent"));
         }

@@ -1,8 +1,12 @@
 //! What the gateway says that was done and charged, as an operator exports it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::gateway::Gateway;
+
+/// How much later a call may be recorded than it is answered.
+const LAG: Duration = Duration::from_secs(3);
 
 /// A call, as the export has it.
 #[derive(Clone, Debug)]
@@ -14,6 +18,19 @@ pub(crate) fn exported(gateway: &Gateway, prefix: &str) -> Vec<Recorded> {
     let rows = csv::Reader::from_reader(text.as_bytes()).into_deserialize();
     let rows = rows.map(|row| Recorded(row.expect("a row")));
     rows.filter(|row| row.at("agent").starts_with(prefix)).collect()
+}
+
+/// The same, once there are so many and all are settled. What is answered without a task may be recorded a little later.
+pub(crate) async fn settled(gateway: &Gateway, prefix: &str, count: usize) -> Vec<Recorded> {
+    let settled = |rows: &[Recorded]| rows.iter().filter(|row| !row.at("settled").is_empty()).count();
+    let recorded = async {
+        while settled(&exported(gateway, prefix)) < count {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    // Whether it was in vain is for the caller to judge.
+    let _ = tokio::time::timeout(LAG, recorded).await;
+    exported(gateway, prefix)
 }
 
 impl Recorded {

@@ -8,7 +8,7 @@ use crate::agents::{Hostile, RemoteAgent, SPOKEN, Spoken, section};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::judge;
-use crate::records::{Recorded, exported};
+use crate::records::{Recorded, exported, settled};
 
 /// Three cents, as agents write it.
 const SPELLINGS: [&str; 4] = ["30000", "30000.0", "3e4", "\"30000\""];
@@ -77,15 +77,17 @@ async fn a_whole_number_counts_however_it_is_spelt() {
             } else {
                 caller.send(&text).await;
             }
-            wrong.extend(misread(&gateway, &name, &before).map(|what| format!("{name}, {text}: {what}")));
+            wrong.extend(
+                misread(&gateway, &name, &before).await.map(|what| format!("{name}, {text}: {what}")),
+            );
         }
     }
     judge(&wrong);
 }
 
 /// What is wrong with the one call to an agent since these, which has reported three cents and 30,000 tokens.
-fn misread(gateway: &Gateway, name: &str, before: &BTreeSet<String>) -> Option<String> {
-    let rows = exported(gateway, name);
+async fn misread(gateway: &Gateway, name: &str, before: &BTreeSet<String>) -> Option<String> {
+    let rows = settled(gateway, name, before.len() + 1).await;
     let since: Vec<_> = rows.iter().filter(|row| !before.contains(row.at("hop"))).collect();
     let is_good = |row: &Recorded| row.charged() == 30_000 && row.at("tokens") == "30000";
     let told = |row: &&Recorded| format!("{} USD, {} tokens", row.at("charged_usd"), row.at("tokens"));
@@ -111,7 +113,7 @@ async fn what_the_python_sdk_reports_counts() {
         Caller::new(&gateway, &*name)
             .send(r#"tck-usage {"costMicroUsd": 30000, "outputTokens": 30000}"#)
             .await;
-        wrong.extend(misread(&gateway, &name, &BTreeSet::new()).map(|what| format!("{name}: {what}")));
+        wrong.extend(misread(&gateway, &name, &BTreeSet::new()).await.map(|what| format!("{name}: {what}")));
     }
     judge(&wrong);
 }
@@ -128,7 +130,7 @@ async fn a_field_that_cannot_be_read_spoils_only_itself() {
         let name = spoken.name("far");
         let text = r#"usage task {"costMicroUsd": 30000, "outputTokens": 30000, "inputTokens": "many"}"#;
         Caller::new(&gateway, &*name).send(text).await;
-        wrong.extend(misread(&gateway, &name, &BTreeSet::new()).map(|what| format!("{name}: {what}")));
+        wrong.extend(misread(&gateway, &name, &BTreeSet::new()).await.map(|what| format!("{name}: {what}")));
     }
     judge(&wrong);
 }

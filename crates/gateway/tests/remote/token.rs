@@ -9,8 +9,10 @@ use crate::gateway::Gateway;
 use crate::receiver::{Manner, Receiver};
 use crate::{http, judge, until};
 
-/// What an agent tells of all that it was told: as a task, as a question, as a bare message.
-const TEXTS: [&str; 3] = ["mirror", "mirror-ask", "mirror-message"];
+/// What an agent does that keeps what it is told, and nothing else.
+const HONEST: [&str; 2] = ["echo", "ask"];
+/// What one does that tells everything that it was told: as a task, as a question, as a bare message.
+const TALKATIVE: [&str; 3] = ["mirror", "mirror-ask", "mirror-message"];
 
 /// An agent that nobody outside the fleet may call.
 const HIDDEN: &str = "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\nexposed = false\n";
@@ -59,17 +61,17 @@ async fn everything(gateway: &Gateway, name: &str, text: &str, hook: &str) -> St
     all.join("\n")
 }
 
-async fn comes_back(flags: &str) -> Vec<String> {
+async fn comes_back(flags: &str, texts: &[&str]) -> Vec<String> {
     let hostile = Hostile::start().await;
     let receiver = Receiver::new(Manner::Prompt);
     let push = "[push]\nallow_egress = [\"127.0.0.0/8\"]\n";
     let gateway = Gateway::start(&format!("{push}{HIDDEN}{}", hostile.sections("far", flags, "")));
     let mut wrong = Vec::new();
     for spoken in SPOKEN {
-        for text in TEXTS {
+        for text in texts {
             let (name, path) = (spoken.name("far"), format!("/{text}/{}", spoken.name("far")));
             let mut seen = everything(&gateway, &name, text, &receiver.url(&path)).await;
-            if text != "mirror-message" {
+            if *text != "mirror-message" {
                 until("a notification came", || !receiver.bodies(&path).is_empty()).await;
             }
             for body in receiver.bodies(&path) {
@@ -101,13 +103,18 @@ async fn opens(gateway: &Gateway, token: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_token_in_the_header_does_not_come_back() {
-    judge(&comes_back("-").await);
+async fn an_agent_that_keeps_messages_as_they_came_does_not_give_the_token_away() {
+    judge(&comes_back("lineage", &HONEST).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_token_in_the_metadata_does_not_come_back() {
-    judge(&comes_back("lineage").await);
+async fn an_agent_that_tells_all_headers_does_not_give_the_token_away() {
+    judge(&comes_back("-", &TALKATIVE).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_tells_all_metadata_does_not_give_the_token_away() {
+    judge(&comes_back("lineage", &TALKATIVE).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,18 +149,18 @@ async fn what_a_caller_sees_while_the_turn_lasts_opens_nothing() {
         let name = spoken.name("far");
         let caller = Caller::new(&gateway, &*name);
         let text = format!("mirror-hold {name}");
-        let started = caller.start(&text).await;
-        until("the agent says that it works", || hostile.of(spoken).count(&text) == 1).await;
-        let shown = caller.get(started.id()).await;
+        let stream = caller.stream(&text);
+        until("the stream has begun", || stream.seen() > 0).await;
+        let shown = caller.ask("ListTasks", &json!({"includeArtifacts": true, "historyLength": 9})).await;
         let notes = hostile.of(spoken).executions(&text);
-        for token in notes.iter().flat_map(tokens).filter(|token| shown.says(token) || started.says(token)) {
+        for token in notes.iter().flat_map(tokens).filter(|token| shown.says(token)) {
             let opened = opens(&gateway, &token).await;
             wrong.push(format!(
                 "{name}: the token is seen while it counts; it opens what is hidden: {opened}"
             ));
         }
         hostile.open(&name).await;
-        caller.ended(started.id()).await;
+        stream.end().await.unwrap_or_else(|why| panic!("{name}: {why}"));
     }
     judge(&wrong);
 }

@@ -8,7 +8,7 @@ use crate::agents::{Hostile, SPOKEN, section};
 use crate::caller::Caller;
 use crate::gateway::{Gateway, chancery};
 use crate::judge;
-use crate::records::exported;
+use crate::records::settled;
 
 const LIMITED: &str = "[budget.global]\nmax_usd_per_day = 1.0\n";
 
@@ -106,7 +106,7 @@ async fn nothing_is_charged_that_nobody_declared_counted_or_reported() {
         for text in ["echo", "message", "error", "cut"] {
             Caller::new(&gateway, spoken.name("far")).send(text).await;
         }
-        for row in exported(&gateway, &spoken.name("far")) {
+        for row in settled(&gateway, &spoken.name("far"), 4).await {
             if (row.charged(), row.at("tokens")) != (0, "0") {
                 wrong.push(format!("{row:?}"));
             }
