@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::Scenario;
 use crate::caller::{follow_up, message};
+use crate::judge::Scenario;
 
 pub(crate) const ALL: [Scenario; 6] = [
     ("tasks that are not there", |caller| {

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::Scenario;
 use crate::caller::{Caller, message};
+use crate::judge::Scenario;
 
 pub(crate) const ALL: [Scenario; 18] = [
     ("its card", |caller| _ = caller.look(".well-known/agent-card.json")),

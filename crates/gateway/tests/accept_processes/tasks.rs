@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::Scenario;
 use crate::caller::{Caller, follow_up, message};
+use crate::judge::Scenario;
 use crate::receiver::Receiver;
 
 pub(crate) const ALL: [Scenario; 20] = [
