@@ -56,6 +56,8 @@ class Desk:
         self._lock = threading.Lock()
         self._gates = {}
         self.tasks = {}
+        # Tasks by the key that they were begun with, of callers who were promised that keys count.
+        self.keys = {}
 
     def note(self, event, **more):
         with self._lock:
@@ -70,9 +72,11 @@ class Desk:
 class Asked:
     """A message, and what came with it."""
 
-    def __init__(self, wire, message, metadata, headers, configuration=None):
+    def __init__(self, wire, message, metadata, headers, configuration=None, flags=()):
         self.wire, self.message, self.metadata, self.headers = wire, message, metadata, headers
         self.configuration = configuration or {}
+        keys = [value for name, value in headers.items() if name.lower() == 'idempotency-key']
+        self.key = keys[0] if keys and 'keyed' in flags else None
         parts = message.get('parts') or message.get('content') or []
         self.text = ''.join(part.get('text', '') for part in parts)
         self.word, _, self.rest = self.text.partition(' ')
@@ -83,10 +87,16 @@ class Asked:
 
 def turn(desk, asked):
     """Does the work, and yields what there is to tell: pairs of a kind and what is told."""
+    if asked.key in desk.keys:
+        desk.note('repeat', text=asked.text, wire=asked.wire, headers=asked.headers)
+        yield from watch(desk.keys[asked.key])
+        return
     known = desk.tasks.get(asked.message.get('taskId'))
     context = asked.message.get('contextId') or str(uuid.uuid4())
     task = known or Task(str(uuid.uuid4()), context)
     desk.tasks[task.id] = task
+    if asked.key:
+        desk.keys[asked.key] = task
     desk.note(
         'execute', word=asked.word, text=asked.text, wire=asked.wire, task=task.id, context=task.context_id,
         headers=asked.headers, message=asked.message, metadata=asked.metadata, configuration=asked.configuration,
@@ -446,6 +456,7 @@ class Handler(BaseHTTPRequestHandler):
             base = f'http://{self.headers["host"]}/{version}/{binding}/{flags}'
             self._json(200, card(version, binding, flags.split(','), base, self.headers['host']))
             return
+        self.flags = flags.split(',')
         wire = f'{version}/{binding}'
         if binding == 'jsonrpc':
             action = METHODS.get(body.get('method'))
@@ -467,7 +478,8 @@ class Handler(BaseHTTPRequestHandler):
         words = WORDS[wire]
         if action in ('send', 'stream'):
             headers = dict(self.headers.items())
-            asked = Asked(wire, params['message'], params.get('metadata'), headers, params.get('configuration'))
+            configuration = params.get('configuration')
+            asked = Asked(wire, params['message'], params.get('metadata'), headers, configuration, self.flags)
             steps = turn(self.desk, asked)
             if action == 'stream':
                 self._stream(wire, words, steps, request_id)

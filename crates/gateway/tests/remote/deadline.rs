@@ -116,7 +116,12 @@ async fn a_cancel_is_passed_on_and_its_refusal_too_and_silence_is_no_obstacle() 
 /// Begins a task and cancels it. Gives what is wrong with what comes of it.
 async fn cancel(caller: Caller, (manner, told, state): (&str, [&str; 2], &str)) -> Vec<String> {
     let started = caller.start(&format!("work {manner}")).await;
-    if started.state() != "TASK_STATE_WORKING" {
+    let works = async {
+        while caller.get(started.id()).await.state() != "TASK_STATE_WORKING" {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(crate::PATIENCE, works).await.is_err() {
         return vec![format!("{}, {manner}: it does not begin: {started:?}", caller.agent)];
     }
     let canceled = caller.ask("CancelTask", &serde_json::json!({"id": started.id()})).await;

@@ -1,9 +1,9 @@
 //! The gateway is killed while callers wait: what they hold is not forgotten.
 
-use crate::agents::{Hostile, RemoteAgent, SPOKEN, section};
+use crate::agents::{Hostile, RemoteAgent, SPOKEN, Spoken, section};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
-use crate::records::{Recorded, exported};
+use crate::records::{Recorded, exported, settled};
 use crate::{judge, until};
 
 const CAP: usize = 5;
@@ -85,4 +85,75 @@ async fn a_kill_forgets_no_call_to_agents_on_other_sdks() {
     let agents: Vec<_> = official.iter().map(|(name, _)| texts(name)).collect();
     let worked = |name: &str| official.iter().find(|(known, _)| known == name).unwrap().1.count("");
     judge(&kill_twice(&mut gateway, &agents, worked).await);
+}
+
+/// What the agents are told that is under way when the gateway is killed, and where the caller finds what became of it.
+struct UnderWay {
+    caller: Caller,
+    text: String,
+}
+
+/// Has agents that honour keys, and so can be asked again, work until the gateway is killed. Gives what is wrong afterwards.
+async fn goes_on(how: &str) -> Vec<String> {
+    let hostile = Hostile::start().await;
+    let mut gateway = Gateway::start(&hostile.sections("far", "keyed", "price = { per_call = 0.01 }"));
+    // By gRPC the agent does not know what its card says.
+    let spoken: Vec<Spoken> = SPOKEN.into_iter().filter(|spoken| spoken.binding != "grpc").collect();
+    let under_way = |gateway: &Gateway, spoken: &Spoken| {
+        let name = spoken.name("far");
+        let text = format!("{how} gate completed {name}");
+        UnderWay { caller: Caller::new(gateway, name), text }
+    };
+    let all: Vec<_> = spoken.iter().map(|spoken| under_way(&gateway, spoken)).collect();
+    let is_shown = how == "hold";
+    let streams: Vec<_> = all.iter().filter(|_| is_shown).map(|one| one.caller.stream(&one.text)).collect();
+    let sends: Vec<_> =
+        all.iter().filter(|_| !is_shown).map(|one| one.caller.send_beside(&one.text)).collect();
+    let works = |one: &UnderWay| spoken.iter().any(|spoken| hostile.of(*spoken).count(&one.text) == 1);
+    until("all of them work", || all.iter().all(works)).await;
+    until("the streams have begun", || streams.iter().all(|stream| stream.seen() > 0)).await;
+    gateway.kill_and_restart();
+    for call in sends {
+        let _ = call.await.expect("it is over");
+    }
+    hostile.open("gate").await;
+    let mut wrong = Vec::new();
+    for spoken in &spoken {
+        let UnderWay { caller, text } = under_way(&gateway, spoken);
+        let found = tokio::time::timeout(crate::PATIENCE, found(&caller)).await;
+        let worked = hostile.of(*spoken).count(&text);
+        if worked != 1 || found.as_ref().is_err() {
+            wrong.push(format!(
+                "{}: it worked {worked} times, and what became of it: {found:?}",
+                caller.agent
+            ));
+        }
+        let charged: u64 = settled(&gateway, &caller.agent, 1).await.iter().map(Recorded::charged).sum();
+        if charged != 10_000 {
+            wrong.push(format!("{}: {charged} millionths were charged for one call", caller.agent));
+        }
+    }
+    wrong
+}
+
+/// Waits until there is a task that is completed, and no other.
+async fn found(caller: &Caller) {
+    loop {
+        let listed = caller.ask("ListTasks", &serde_json::json!({})).await.body;
+        let tasks = listed["result"]["tasks"].as_array().cloned().unwrap_or_default();
+        if tasks.len() == 1 && tasks[0]["status"]["state"] == "TASK_STATE_COMPLETED" {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_honours_keys_is_asked_again_for_what_it_had_not_answered() {
+    judge(&goes_on("late").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_an_agent_has_shown_is_followed_after_a_kill() {
+    judge(&goes_on("hold").await);
 }
