@@ -56,7 +56,7 @@ class Desk:
         self._lock = threading.Lock()
         self._gates = {}
         self.tasks = {}
-        # Tasks by the key that they were begun with, of callers who were promised that keys count.
+        # Tasks by the key that they were begun with, for cards that declare that keys count.
         self.keys = {}
 
     def note(self, event, **more):
@@ -405,7 +405,7 @@ def written(value):
 
 
 def card(version, binding, flags, base, host):
-    # Whoever asked for the card is led to the same place by gRPC, too.
+    # gRPC is at the address that the card was asked from.
     url = host if binding == 'grpc' else base
     name = {'jsonrpc': 'JSONRPC', 'rest': 'HTTP+JSON', 'grpc': 'GRPC'}[binding]
     declared = [uri for flag, uri in (('lineage', LINEAGE), ('keyed', IDEMPOTENCY)) if flag in flags]
@@ -701,7 +701,7 @@ def main():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     grpc = grpc_port and f'127.0.0.1:{grpc_port}'
     print(json.dumps({'url': f'http://127.0.0.1:{server.server_port}', 'grpc': grpc}), flush=True)
-    # It goes when whoever started it closes its standard input.
+    # It ends with its standard input.
     sys.stdin.read()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-//! Somebody who talks to the agent, and writes down what it is told, without what nobody can know beforehand.
+//! A client of the agent that writes down every answer, without ids, times and what differs from run to run.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ impl Caller {
         self.ask("SendMessage", &follow_up(task, text));
     }
 
-    /// Sends without waiting for what comes of it. How far the task is by then depends on who is faster.
+    /// Sends without waiting for what comes of it. How far the task is by then differs from run to run.
     pub(crate) fn start(&mut self, text: &str) -> String {
         let mut params = message(text);
         params["configuration"] = json!({"returnImmediately": true});
@@ -150,7 +150,7 @@ impl Caller {
 
     /// Sends a message and goes away before there is an answer, as soon as the task is seen to run.
     pub(crate) fn leave(&mut self, text: &str) -> String {
-        let context = "the context of one who leaves";
+        let context = "a caller that leaves";
         let mut params = message(text);
         params["message"]["contextId"] = context.into();
         let body = envelope("SendMessage", &params);

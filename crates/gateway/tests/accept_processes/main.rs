@@ -42,6 +42,6 @@ fn so_does_one_that_speaks_v0_3_only() {
 }
 
 #[test]
-fn what_is_compared_is_what_does_not_depend_on_who_is_faster() {
+fn two_gateways_that_run_the_agent_themselves_answer_alike() {
     judge(&Site::local());
 }

@@ -1,4 +1,4 @@
-//! Somebody who calls agents through the gateway, in JSON-RPC of v1.0.
+//! A client of the gateway, in JSON-RPC of v1.0.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -12,7 +12,7 @@ use crate::{judge, until};
 
 const PRICED: &str = "price = { per_call = 0.01 }";
 
-/// Those who wait for an agent: one by a send, one by a stream.
+/// Two calls that wait for an agent: a send and a stream.
 struct Waiting {
     name: String,
     send: JoinHandle<anyhow::Result<Reply>>,

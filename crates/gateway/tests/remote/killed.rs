@@ -1,5 +1,7 @@
 //! The gateway is killed while callers wait: what they hold is not forgotten.
 
+use futures_util::future::join_all;
+
 use crate::agents::{Hostile, RemoteAgent, SPOKEN, Spoken, section};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
@@ -117,23 +119,21 @@ async fn goes_on(how: &str) -> Vec<String> {
         let _ = call.await.expect("it is over");
     }
     hostile.open("gate").await;
-    let mut wrong = Vec::new();
-    for spoken in &spoken {
+    let all = spoken.iter().map(|spoken| async {
         let UnderWay { caller, text } = under_way(&gateway, spoken);
         let found = tokio::time::timeout(crate::PATIENCE, found(&caller)).await;
         let worked = hostile.of(*spoken).count(&text);
-        if worked != 1 || found.as_ref().is_err() {
-            wrong.push(format!(
-                "{}: it worked {worked} times, and what became of it: {found:?}",
-                caller.agent
-            ));
-        }
-        let charged: u64 = settled(&gateway, &caller.agent, 1).await.iter().map(Recorded::charged).sum();
-        if charged != 10_000 {
-            wrong.push(format!("{}: {charged} millionths were charged for one call", caller.agent));
-        }
-    }
-    wrong
+        let rows = settled(&gateway, &caller.agent, 1).await;
+        let charged: u64 = rows.iter().map(Recorded::charged).sum();
+        let is_good = worked == 1 && found.is_ok() && charged == 10_000;
+        let wrong = format!(
+            "{}: it worked {worked} times, {charged} millionths were charged, completed: {}",
+            caller.agent,
+            found.is_ok()
+        );
+        if is_good { Vec::new() } else { vec![wrong] }
+    });
+    join_all(all).await.concat()
 }
 
 /// Waits until there is a task that is completed, and no other.

@@ -96,7 +96,7 @@ async fn comes_back(flags: &str, texts: &[&str]) -> Vec<String> {
     wrong
 }
 
-/// Whether an agent that is not exposed is opened to somebody who has nothing but a token.
+/// Whether an agent that is not exposed opens to a caller with nothing but a token.
 async fn opens(gateway: &Gateway, token: &str) -> bool {
     let reply = Caller::new(gateway, "echo").with("Chancery-Lineage", token).send("open").await;
     reply.status == 200 && !reply.body["result"].is_null()
