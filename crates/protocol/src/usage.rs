@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 pub const USAGE_EXTENSION: &str = "urn:chancery:ext:usage:v1";
 
 /// What was consumed. The reports of a task add up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Tokens read.
     pub input_tokens: u64,
