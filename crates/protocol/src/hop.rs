@@ -95,6 +95,9 @@ pub struct Settled {
     pub at: Timestamp,
     /// What was charged.
     pub charged: Amount,
+    /// What the agent has reported above that, for which no budget of the call had room. Nobody but the agent is charged.
+    #[serde(default, skip_serializing_if = "Amount::is_zero")]
+    pub overrun: Amount,
     /// Where the figures come from.
     pub source: CostSource,
     /// The state that the task was left in; none if there was no task.
@@ -110,6 +113,12 @@ pub struct Statement {
     pub usage: Usage,
     /// Where the figures come from.
     pub cost_source: CostSource,
+    /// Where the tokens come from, if from elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_source: Option<CostSource>,
+    /// What the agent has reported above what its call could pay for, which is not charged to the caller.
+    #[serde(skip_serializing_if = "Amount::is_zero")]
+    pub overrun: Amount,
     /// What the agent reported and nobody could read.
     #[serde(skip_serializing_if = "IgnoredFields::is_empty")]
     pub ignored: IgnoredFields,
@@ -205,6 +214,10 @@ pub trait Hold: Send + Sync + fmt::Debug {
     /// So much in all may come to be spent; is it to be had? It is held, and not counted as spent. A refusal stops nothing:
     /// whoever asks may ask for less.
     fn set_aside(&self, total: Usage) -> Result<(), Denied>;
+
+    /// Something is about to leave this process for the call. From now on it costs what was held, unless it is
+    /// [settled](Self::settle) otherwise.
+    fn dispatched(&self) {}
 
     /// Fields of a usage report could not be read. They count for nothing, and the statement names them.
     fn ignore(&self, _fields: IgnoredFields) {}

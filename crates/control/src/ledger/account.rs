@@ -53,8 +53,6 @@ pub struct Standing {
     pub charged: u64,
     /// What can still be reserved.
     pub remaining: u64,
-    /// By how much the limit has been passed.
-    pub debt: u64,
     /// When something is free again, if nothing is left now and time alone will free it.
     pub frees_at: Option<Millis>,
 }
@@ -208,34 +206,30 @@ impl Account {
         Reset { at: now, forgotten }
     }
 
-    /// Forgets again what a reset of an earlier process forgot within the last minute or hour. To be called between what
-    /// was charged before it and what was charged after.
-    pub fn reset_before(&self, reset: &Reset) {
+    /// Does again what a reset of an earlier process did. To be called in its place between what was charged before and
+    /// after. What is known only as the sum of a second, a minute or a day is charged at the end of that, so a part of what
+    /// was forgotten may be charged only later; [`end_resets`](Self::end_resets) is to be called then.
+    pub fn reset_again(&self, reset: &Reset) {
         self.turn(reset.at);
         let _amending = self.ceilings.amend();
         let spent = self.spent.sums();
-        for frame in self.frames.iter().filter(|frame| !frame.window.is_calendar()) {
-            frame.forget(spent);
+        for frame in &self.frames {
+            let known = reset.forgotten.iter().find(|(window, _)| *window == frame.window);
+            let forgotten = known.map(|(_, forgotten)| by_metric(*forgotten)).unwrap_or_default();
+            let starts = frame.starts();
+            frame.forget(std::array::from_fn(|metric| {
+                let until = starts[metric].saturating_add(forgotten[metric]);
+                // Of a day, what is charged here by then may have been charged after the reset.
+                if frame.window.is_calendar() { until } else { until.max(spent[metric]) }
+            }));
         }
     }
 
-    /// Forgets again what it forgot of the day and the month, if those are not over. To be called when all that was charged
-    /// has been booked, since of days that is known only as a whole.
-    pub fn reset_earlier(&self, reset: &Reset, now: Millis) {
-        self.turn(now);
+    /// All that was charged before this process has been booked. No more is forgotten than that.
+    pub fn end_resets(&self) {
         let _amending = self.ceilings.amend();
         let spent = self.spent.sums();
-        for frame in self.frames.iter().filter(|frame| frame.window.is_calendar()) {
-            let forgotten = reset.forgotten.iter().find(|(window, _)| *window == frame.window);
-            if let (Some((_, forgotten)), true) = (forgotten, frame.window.is_same_period(reset.at, now)) {
-                let starts = frame.starts();
-                let after = std::array::from_fn(|metric| {
-                    let after = starts[metric].saturating_add(by_metric(*forgotten)[metric]);
-                    after.min(spent[metric])
-                });
-                frame.forget(after);
-            }
-        }
+        self.frames.iter().for_each(|frame| frame.forget_at_most(spent));
     }
 
     /// Whether it is as good as new.
@@ -317,18 +311,37 @@ impl Account {
 
     #[inline]
     fn take_one(&self, metric: usize, asked: u64, ceiling: u64) -> bool {
+        self.take_between(metric, asked, asked, ceiling) == asked
+    }
+
+    /// Takes as much as there is room for, of each metric by itself, and says how much that is.
+    pub(super) fn take_partly(
+        &self,
+        asked: [u64; METRICS],
+        by: Option<&Edition>,
+        now: Millis,
+    ) -> [u64; METRICS] {
+        let ceilings = self.ceilings(by, now);
+        std::array::from_fn(|metric| match self.limited[metric] {
+            true => self.take_between(metric, 0, asked[metric], ceilings[metric]),
+            false => asked[metric],
+        })
+    }
+
+    /// Takes what there is room for up to `most`, or nothing if that is less than `least`.
+    #[inline]
+    fn take_between(&self, metric: usize, least: u64, most: u64, ceiling: u64) -> u64 {
+        if most == 0 {
+            return 0;
+        }
         let mut used = self.used[metric].load(SeqCst);
         loop {
-            let after = used.saturating_add(asked);
-            if after > ceiling {
-                return false;
+            let taken = most.min(ceiling.saturating_sub(used));
+            if taken == 0 || taken < least {
+                return 0;
             }
-            // Nothing is asked for, and nothing is owed either.
-            if asked == 0 {
-                return true;
-            }
-            match self.used[metric].compare_exchange(used, after, SeqCst, SeqCst) {
-                Ok(_) => return true,
+            match self.used[metric].compare_exchange(used, used + taken, SeqCst, SeqCst) {
+                Ok(_) => return taken,
                 Err(newer) => used = newer,
             }
         }
@@ -355,6 +368,17 @@ impl Account {
                 self.used[metric].fetch_sub(taken, SeqCst);
             }
         }
+    }
+
+    /// The limit that charges alone have passed, if any has. Only what needs no room passes one: overruns.
+    pub(super) fn exceeded(&self, by: Option<&Edition>, now: Millis) -> Option<Shortfall> {
+        let ceilings = self.ceilings(by, now);
+        let is_over = |metric: usize| self.used[metric].load(SeqCst) > ceilings[metric];
+        if !(0..METRICS).any(is_over) {
+            return None;
+        }
+        let limits = self.limits_against([0; METRICS], by, now).map(|(_, short)| short);
+        limits.filter(|short| short.observed > short.cap).reduce(Shortfall::or_worse)
     }
 
     /// Turns what was held into a charge. `used` comes first, so that it is never less than `spent`.
@@ -424,7 +448,7 @@ impl Account {
                 frees: self.frees(frame, metric.index(), asked, standing.cap),
                 now,
             };
-            Some((asked > standing.remaining || standing.debt > 0, short))
+            Some((asked > standing.remaining, short))
         })
     }
 
@@ -451,7 +475,6 @@ impl Account {
             held: used.saturating_sub(spent),
             charged: spent.saturating_sub(start),
             remaining,
-            debt: in_window.saturating_sub(cap),
             frees_at,
         })
     }
