@@ -188,8 +188,8 @@ impl Plane {
         late.iter().for_each(|held| held.time_is_up());
     }
 
-    /// What an agent has reported above what its calls could pay for, if that is limited.
-    pub fn overruns_of(&self, agent: &Arc<str>, now: Millis) -> Option<Arc<Account>> {
+    /// The account of what an agent has reported above what its calls could pay for, if that is limited.
+    pub(crate) fn overruns_of(&self, agent: &Arc<str>, now: Millis) -> Option<Arc<Account>> {
         self.ledger.account(&Scope::Overrun(agent.clone()), now)
     }
 

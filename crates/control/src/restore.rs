@@ -34,6 +34,11 @@ impl Plane {
         charge(accounts, charged, at);
     }
 
+    /// Books what an agent had reported before a restart above what its calls could pay for.
+    pub fn overran_before(&self, agent: &Arc<str>, overrun: Amount, at: Millis) {
+        charge(self.overruns_of(agent, at).as_slice(), overrun, at);
+    }
+
     /// The accounts that are charged for a call to an agent: of everything, of the realm, of whoever pays, of the agent.
     pub fn accounts_charged(
         &self,

@@ -1,5 +1,6 @@
 //! The way of a call through all gates: what is refused goes no further, what is let through is settled once.
 
+mod charged;
 mod kept;
 mod world;
 
@@ -300,7 +301,7 @@ prop_compose! {
         let policy = PolicyLimits { allowed_skills, max_micro_usd, max_concurrency, ..PolicyLimits::default() };
         let root_cap = Cap { micro_usd: root, ..Cap::default() };
         let max_call_depth = Some(max_call_depth);
-        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed, planner_price: None, edges: Vec::new() }
+        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed, ..Setup::default() }
     }
 }
 
