@@ -8,14 +8,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use chancery_protocol::Amount;
 use smallvec::{SmallVec, smallvec};
 
 use super::atomic::AtomicU64;
 use super::ceiling::Ceilings;
 use super::edition::{Edition, Measure, PLACES};
 use super::frame::Frame;
-use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window, amount_of, by_metric};
+use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window};
 use super::queue::WaitQueue;
 use super::shortfall::{Frees, Shortfall};
 use super::tally::Tally;
@@ -25,9 +24,9 @@ use crate::Millis;
 #[derive(Debug)]
 pub struct Account {
     used: [AtomicU64; METRICS],
-    spent: Tally,
-    ceilings: Ceilings,
-    frames: Frames,
+    pub(super) spent: Tally,
+    pub(super) ceilings: Ceilings,
+    pub(super) frames: Frames,
     /// Whether any window has ever limited the metric. What was not is not counted.
     limited: [bool; METRICS],
     scope: Scope,
@@ -36,7 +35,7 @@ pub struct Account {
 }
 
 /// The windows of an account. One is at hand, since accounts that end with a call are made for every call.
-type Frames = SmallVec<[Frame; 1]>;
+pub(super) type Frames = SmallVec<[Frame; 1]>;
 
 /// How one limit of an account stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,15 +54,6 @@ pub struct Standing {
     pub remaining: u64,
     /// When something is free again, if nothing is left now and time alone will free it.
     pub frees_at: Option<Millis>,
-}
-
-/// What was forgotten of an account, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reset {
-    /// When.
-    pub at: Millis,
-    /// What had been charged within each window.
-    pub forgotten: Vec<(Window, Amount)>,
 }
 
 /// How much is left of each metric; none where nothing is limited.
@@ -160,17 +150,6 @@ impl Account {
         }
     }
 
-    /// Adds to the limits of a window: until the day or month ends, or for as long as a rolling window is. Says whether
-    /// the account has such a window. What is not limited stays so.
-    pub fn top_up(&self, window: Window, more: Amount, now: Millis) -> bool {
-        let Some(frame) = self.frames.iter().find(|frame| frame.window == window) else { return false };
-        let amending = self.ceilings.amend();
-        frame.top_up(by_metric(more), now);
-        drop(amending);
-        self.queue.advance(Some(now));
-        true
-    }
-
     /// Whether what these limits are about has been counted here.
     pub(super) fn can_hold(&self, caps: &Caps) -> bool {
         caps.windows().all(|(window, cap)| {
@@ -186,50 +165,6 @@ impl Account {
         for frame in &self.frames {
             frame.set_cap(place, caps.over(frame.window));
         }
-    }
-
-    /// Forgets what was charged, in all windows. What is held stays held. Says what was forgotten, for whoever wants
-    /// it to outlive the process.
-    pub fn reset(&self, now: Millis) -> Reset {
-        self.turn(now);
-        let amending = self.ceilings.amend();
-        let spent = self.spent.sums();
-        let forget = |frame: &Frame| {
-            let starts = frame.starts();
-            frame.forget(spent);
-            let forgotten = std::array::from_fn(|metric| spent[metric].saturating_sub(starts[metric]));
-            (frame.window, amount_of(forgotten))
-        };
-        let forgotten = self.frames.iter().map(forget).collect();
-        drop(amending);
-        self.queue.advance(Some(now));
-        Reset { at: now, forgotten }
-    }
-
-    /// Does again what a reset of an earlier process did. To be called in its place between what was charged before and
-    /// after. What is known only as the sum of a second, a minute or a day is charged at the end of that, so a part of what
-    /// was forgotten may be charged only later; [`end_resets`](Self::end_resets) is to be called then.
-    pub fn reset_again(&self, reset: &Reset) {
-        self.turn(reset.at);
-        let _amending = self.ceilings.amend();
-        let spent = self.spent.sums();
-        for frame in &self.frames {
-            let known = reset.forgotten.iter().find(|(window, _)| *window == frame.window);
-            let forgotten = known.map(|(_, forgotten)| by_metric(*forgotten)).unwrap_or_default();
-            let starts = frame.starts();
-            frame.forget(std::array::from_fn(|metric| {
-                let until = starts[metric].saturating_add(forgotten[metric]);
-                // Of a day, what is charged here by then may have been charged after the reset.
-                if frame.window.is_calendar() { until } else { until.max(spent[metric]) }
-            }));
-        }
-    }
-
-    /// All that was charged before this process has been booked. No more is forgotten than that.
-    pub fn end_resets(&self) {
-        let _amending = self.ceilings.amend();
-        let spent = self.spent.sums();
-        self.frames.iter().for_each(|frame| frame.forget_at_most(spent));
     }
 
     /// Whether it is as good as new.

@@ -46,6 +46,7 @@ mod line;
 mod prices;
 mod queue;
 mod reservation;
+mod resets;
 mod shortfall;
 mod tally;
 #[cfg(test)]
@@ -59,7 +60,7 @@ use chancery_protocol::{Amount, Edge, HopId};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-pub use account::{Account, Remaining, Reset, Standing};
+pub use account::{Account, Remaining, Standing};
 pub use edition::Edition;
 pub use limits::{Cap, Caps, Level, LevelLimits, Limits, Metric, Overflow, Scope, Window};
 pub(crate) use limits::{MOST, UNATTRIBUTED};
@@ -67,6 +68,7 @@ pub use prices::{Estimate, Figure, Limited, Price, PriceSettings, Prices, Tariff
 pub use queue::{Admission, Ticket};
 pub(crate) use reservation::exceeded;
 pub use reservation::{Accounts, Reservation, charge, check, check_by, reserve};
+pub use resets::Reset;
 pub use shortfall::{
     BUDGET_EXCEEDED, BUDGET_OVERRUN, BUDGET_QUEUE_FULL, BUDGET_WAIT_EXPIRED, COST_UNKNOWN, Frees, Refusal,
     Shortfall,

@@ -8,7 +8,7 @@ use chancery_control::lineage::{Keyring, LINEAGE_INVALID, Tokens};
 use chancery_control::{Millis, Stop};
 use chancery_protocol::{CallOutcome, Denied, Edge, Hold, HopId, Settled, TaskId, TaskState, Usage};
 
-use crate::process::{AGENTS, Journal, PRICE, Process, Setup, context, name};
+use crate::process::{AGENTS, Journal, Process, Setup, context, name};
 use crate::{Course, Death, Step, Tactic, Target};
 
 pub(crate) struct World {

@@ -211,8 +211,8 @@ fn what_is_reported_above_what_was_held_never_passes_a_limit_of_any_account() {
 }
 
 /// Reserves one, comes to much more, and says what of that was charged.
-fn comes_to_more(accounts: [Arc<Account>; 2], spent: u64) -> u64 {
-    let Ok(mut call) = reserve(&accounts, usd(1), NOON) else { return 0 };
+fn comes_to_more(accounts: &[Arc<Account>; 2], spent: u64) -> u64 {
+    let Ok(mut call) = reserve(accounts, usd(1), NOON) else { return 0 };
     let charged = spent.min(1 + call.extend_partly(usd(spent - 1), NOON).micro_usd);
     call.settle(usd(charged), NOON);
     charged
@@ -223,7 +223,7 @@ fn of_two_reports_at_once_each_account_is_charged_the_same_and_the_room_is_not_l
     explore(RandomScheduler::new(3_000), || {
         let (shared, own) = (life(10), [life(6), life(6)]);
         let accounts = own.clone().map(|own| [shared.clone(), own]);
-        let [one, other] = accounts.map(|accounts| thread::spawn(move || comes_to_more(accounts, 8)));
+        let [one, other] = accounts.map(|accounts| thread::spawn(move || comes_to_more(&accounts, 8)));
         let charged = [one.join().unwrap(), other.join().unwrap()];
         let booked = |account: &Account| {
             let standing = account.standings(NOON)[0];
@@ -241,7 +241,7 @@ fn a_report_and_a_call_that_wants_room_leave_nothing_behind() {
     explore(DfsScheduler::new(Some(4_000), false), || {
         let accounts = [life(10), life(4)];
         let reports = accounts.clone();
-        let report = thread::spawn(move || comes_to_more(reports, 9));
+        let report = thread::spawn(move || comes_to_more(&reports, 9));
         let other = reserve([accounts[0].clone()], usd(6), NOON).map(|call| call.amount().micro_usd);
         let charged = report.join().unwrap();
         assert!(charged + other.unwrap_or(0) <= 10);
