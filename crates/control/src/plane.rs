@@ -14,7 +14,7 @@ use crate::Millis;
 use crate::containment::Containment;
 use crate::held::Held;
 use crate::identity::IdentityResolver;
-use crate::ledger::{Ledger, Prices, Unlimited};
+use crate::ledger::{Account, Ledger, Prices, Scope, Unlimited};
 use crate::lineage::{Lineage, Open};
 use crate::policy::{Policy, Slots};
 use crate::routing::Pool;
@@ -186,6 +186,11 @@ impl Plane {
             }
         }
         late.iter().for_each(|held| held.time_is_up());
+    }
+
+    /// The account of what an agent has reported above what its calls could pay for, if that is limited.
+    pub(crate) fn overruns_of(&self, agent: &Arc<str>, now: Millis) -> Option<Arc<Account>> {
+        self.ledger.account(&Scope::Overrun(agent.clone()), now)
     }
 
     /// The open call of this id.

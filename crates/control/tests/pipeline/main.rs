@@ -1,5 +1,6 @@
 //! The way of a call through all gates: what is refused goes no further, what is let through is settled once.
 
+mod charged;
 mod kept;
 mod world;
 
@@ -204,7 +205,8 @@ fn cancelling_a_call_cancels_what_it_led_to_and_loops_are_refused() {
 fn a_root_bounds_all_that_is_done_on_its_behalf() {
     let world = Arc::new(World::default());
     let root_cap = Cap { micro_usd: Some(250), ..Cap::default() };
-    let plane = plane(&Setup { price: Some(100), root_cap, ..Setup::default() }, &world);
+    let setup = Setup { price: Some(100), planner_price: Some(0), root_cap, ..Setup::default() };
+    let plane = plane(&setup, &world);
     let first = Arc::new(Worker { works_on: true, ..Worker::default() });
     let planner = pipeline(&plane, "planner", first.clone());
     let worker = pipeline(&plane, "worker", Arc::new(Worker::default()));
@@ -225,7 +227,12 @@ fn a_root_bounds_all_that_is_done_on_its_behalf() {
 #[test]
 fn what_is_done_for_somebody_is_paid_by_them_also_after_a_restart() {
     let world = Arc::new(World::default());
-    let setup = Setup { usd_per_minute: Some(1_000_000), price: Some(100), ..Setup::default() };
+    let setup = Setup {
+        usd_per_minute: Some(1_000_000),
+        price: Some(100),
+        planner_price: Some(0),
+        ..Setup::default()
+    };
     let before = plane(&setup, &world);
     let first = Arc::new(Worker { works_on: true, ..Worker::default() });
     let planner = pipeline(&before, "planner", first.clone());
@@ -294,7 +301,7 @@ prop_compose! {
         let policy = PolicyLimits { allowed_skills, max_micro_usd, max_concurrency, ..PolicyLimits::default() };
         let root_cap = Cap { micro_usd: root, ..Cap::default() };
         let max_call_depth = Some(max_call_depth);
-        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed, planner_price: None, edges: Vec::new() }
+        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed, ..Setup::default() }
     }
 }
 

@@ -14,7 +14,7 @@ use chancery_protocol::{
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::clean::{cleaned, name_origin};
+use super::clean::name_origin;
 use super::delta::Delta;
 use super::errors::{Breach, cannot_be_watched, told};
 use super::exchange::Exchange;
@@ -260,7 +260,7 @@ impl Exchange<'_> {
         peer: &Peer,
         is_first: bool,
     ) -> Result<Option<Outcome>, Failure> {
-        let mut event = cleaned(event);
+        let mut event = self.scrubber.scrub(event);
         self.check_ids(&event, peer)?;
         if self.has_new_ids {
             self.has_new_ids = !name_origin(&mut event, &self.state);
@@ -437,6 +437,7 @@ impl Exchange<'_> {
         if self.agent.settings.tells_lineage {
             let hold = delivered.context().hold.as_ref();
             options.terms.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
+            options.terms.lineage.iter().for_each(|token| self.scrubber.sent(token));
         }
         let client = peer.client.clone();
         tokio::spawn(async move {
@@ -461,7 +462,8 @@ impl Exchange<'_> {
             Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), peer, false).await,
             Ok(SendMessageResponse::Message(_)) => Ok(None),
             Err(error) => {
-                delivered.answer(Err(told(error))).await;
+                let told = self.told(error);
+                delivered.answer(Err(told)).await;
                 return Ok(None);
             }
         };

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chancery_protocol::{
-    CallOutcome, Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage, Whereabouts,
+    CallOutcome, Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage,
+    UsageReport, Whereabouts,
 };
 use chancery_store::{Batch, Scope};
 use parking_lot::Mutex;
@@ -92,7 +93,7 @@ impl Holds {
             None => self.known(scope, id)?,
         };
         let (state, said) = batch.outcome().unzip();
-        let usage = said.flatten().and_then(reported);
+        let usage = said.flatten().and_then(|said| reported(&*hold, said));
         if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
             let settles = Some(settle(&*hold, id, outcome_of(state, sent), usage, batch));
             return Some(Riding { hold, settles, is_new });
@@ -197,7 +198,11 @@ struct Told<'a> {
     lineage: &'a Whereabouts,
 }
 
-/// What a status says that was consumed.
-pub(crate) fn reported(metadata: &JsonObject) -> Option<Usage> {
-    metadata.entry(USAGE_EXTENSION).ok().flatten()
+/// What a status or a message says that was consumed. Fields that cannot be read count for nothing.
+pub(super) fn reported(hold: &dyn Hold, metadata: &JsonObject) -> Option<Usage> {
+    let report = UsageReport::in_metadata(metadata)?;
+    if !report.ignored.is_empty() {
+        hold.ignore(report.ignored);
+    }
+    report.usage
 }
