@@ -6,7 +6,7 @@ use chancery_protocol::{Amount, CallOutcome, CostSource, Denied, DeniedKind, Set
 
 use super::{Grants, Held, Spent, is_cut_short};
 use crate::Millis;
-use crate::ledger::{MOST, charge};
+use crate::ledger::{LEAST_TOKENS, MOST, charge};
 use crate::plane::Booked;
 use crate::policy::{COST_LIMIT, GATE as POLICY, TOKEN_LIMIT};
 use crate::span;
@@ -47,7 +47,8 @@ impl Held {
                     true => CostSource::Held,
                     false => figure.source,
                 };
-                (each(figure.amount, held, u64::max), source)
+                let tokens = if held.tokens == LEAST_TOKENS { 0 } else { held.tokens };
+                (each(figure.amount, Amount { tokens, ..held }, u64::max), source)
             }
         };
         let due = each(due, Amount { micro_usd: MOST, tokens: MOST, tasks: MOST }, u64::min);

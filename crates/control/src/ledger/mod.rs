@@ -64,6 +64,7 @@ pub use account::{Account, Remaining, Standing};
 pub use edition::Edition;
 pub use limits::{Cap, Caps, Level, LevelLimits, Limits, Metric, Overflow, Scope, Window};
 pub(crate) use limits::{MOST, UNATTRIBUTED};
+pub(crate) use prices::LEAST_TOKENS;
 pub use prices::{Estimate, Figure, Limited, Price, PriceSettings, Prices, Tariff, UnknownCost};
 pub use queue::{Admission, Ticket};
 pub(crate) use reservation::exceeded;

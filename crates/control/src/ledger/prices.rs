@@ -65,6 +65,9 @@ pub struct Tariff {
     seen_tokens: Arc<Histogram>,
 }
 
+/// What a call holds of which nobody knows how many tokens it will use. It is no figure, and never charged.
+pub(crate) const LEAST_TOKENS: u64 = 1;
+
 /// An amount and where it comes from. What nobody knows is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
@@ -191,7 +194,7 @@ impl Tariff {
         };
         let seen = self.usual_tokens();
         // Where tokens are limited a call holds one at least, so that a limit that is used up lets none in.
-        let tokens = seen.max(u64::from(limited.tokens));
+        let tokens = seen.max(if limited.tokens { LEAST_TOKENS } else { 0 });
         let price = self.price.map_or(expected.amount.micro_usd, |price| price.of(seen));
         // What is declared is due in any case: a lower ceiling is refused by the account of the call.
         let micro_usd = price.max(ceiling_micro_usd.unwrap_or_default());

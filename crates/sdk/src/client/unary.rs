@@ -31,8 +31,8 @@ pub(crate) struct Options {
     pub(crate) deadline: Option<std::time::Instant>,
     /// How often the call may be made again; none for the usual.
     pub(crate) retries: Option<u32>,
-    /// Sends a message without an idempotency key, unless the caller has given one.
-    pub(crate) keyless: bool,
+    /// A message that the runtime has written down: it brings its own idempotency key, and has until its deadline.
+    pub(crate) is_dispatch: bool,
     pub(crate) watch: Watch,
 }
 
@@ -103,7 +103,7 @@ impl Options {
             conditions: Vec::new(),
         };
         let (deadline, watch) = (context.deadline, Watch(context.peer_watch));
-        Self { terms, deadline, retries: None, keyless: false, watch }
+        Self { terms, deadline, retries: None, is_dispatch: false, watch }
     }
 }
 
@@ -147,7 +147,7 @@ impl Client {
     ) -> Result<F::Output, ClientError> {
         // Looked at once: at so many calls, each look at the clock shows.
         let now = Instant::now();
-        let limit = self.time_for(request, now, options.deadline);
+        let limit = self.time_for(request, now, options);
         let patience = Patience::of(request.operation().method(), now, limit);
         let peer = match self.known_peer(now) {
             Some(peer) => peer,
@@ -238,12 +238,12 @@ impl Client {
     }
 
     /// A send that waits for its outcome has until its deadline; nothing else needs to be waited for that long.
-    fn time_for(&self, request: &Request, now: Instant, deadline: Option<std::time::Instant>) -> Duration {
+    fn time_for(&self, request: &Request, now: Instant, options: &Options) -> Duration {
         let usual = self.settings().request_timeout;
-        let Some(deadline) = deadline else { return usual };
+        let Some(deadline) = options.deadline else { return usual };
         let left = deadline.saturating_duration_since(now.into_std());
-        let waits = matches!(request, Request::SendMessage(request)
-            if request.configuration.as_ref().is_none_or(|wanted| !wanted.return_immediately));
+        let waits = matches!(request, Request::SendMessage(request) if options.is_dispatch
+            || request.configuration.as_ref().is_none_or(|wanted| !wanted.return_immediately));
         if waits { left } else { left.min(usual) }
     }
 }
@@ -278,7 +278,7 @@ pub(crate) fn is_safe(peer: &Peer, request: &Request, options: &mut Options, set
         other => return other.operation().is_idempotent(),
     };
     let terms = &mut options.terms;
-    if peer.honours_keys && most > 0 && !options.keyless {
+    if peer.honours_keys && most > 0 && !options.is_dispatch {
         terms.idempotency_key.get_or_insert_with(|| Uuid::now_v7().to_string());
     }
     peer.honours_keys && terms.idempotency_key.is_some()

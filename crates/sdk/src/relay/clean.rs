@@ -3,7 +3,8 @@
 use chancery_protocol::{
     Artifact, Content, ContextId, Json, JsonObject, LINEAGE_EXTENSION, Message, Part, StreamResponse, TaskId,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::state::RemoteState;
 use crate::PROVENANCE_EXTENSION;
@@ -38,25 +39,62 @@ pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState) -> bo
 }
 
 /// Takes out of what an agent says what is not for its caller: the lineage tokens that it was sent, and what only we may say.
+/// Tokens are known by their digests, since they are never stored.
 #[derive(Debug, Default)]
 pub(super) struct Scrubber {
-    tokens: Vec<String>,
+    tokens: Vec<TokenDigest>,
 }
+
+/// The digest of a lineage token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct TokenDigest(String);
 
 /// What stands in the place of a token.
 const SCRUBBED: &str = "[lineage token]";
+/// How long a token is at least.
+const SHORTEST_TOKEN: usize = 64;
+/// How many tokens of a task are remembered.
+const TOKENS: usize = 8;
+
+impl TokenDigest {
+    fn of(token: &str) -> Self {
+        let digest = Sha256::digest(token);
+        Self(digest[..16].iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
 
 impl Scrubber {
-    /// The agent is about to be sent this token.
-    pub(super) fn sent(&mut self, token: &str) {
-        if !token.is_empty() && self.tokens.iter().all(|known| known != token) {
-            self.tokens.push(token.to_owned());
+    /// One that knows the tokens of earlier turns.
+    pub(super) fn new(tokens: Vec<TokenDigest>) -> Self {
+        Self { tokens }
+    }
+
+    /// The agent is about to be sent this token. Gives all that are known.
+    pub(super) fn sent(&mut self, token: &str) -> &[TokenDigest] {
+        let digest = TokenDigest::of(token);
+        if !self.tokens.contains(&digest) {
+            self.tokens.push(digest);
+            self.tokens.drain(..self.tokens.len().saturating_sub(TOKENS));
         }
+        &self.tokens
+    }
+
+    /// The tokens that a text tells.
+    fn tokens_in<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        if self.tokens.is_empty() {
+            return Vec::new();
+        }
+        let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
+        let words = text.split(|char| !is_part(char)).filter(|word| word.len() >= SHORTEST_TOKEN);
+        // A token may end a sentence.
+        let tokens = words.map(|word| word.trim_matches('.')).filter(|word| word.split('.').count() == 3);
+        tokens.filter(|token| self.tokens.contains(&TokenDigest::of(token))).collect()
     }
 
     /// Whether a text tells a token.
     pub(super) fn tells(&self, text: &str) -> bool {
-        self.tokens.iter().any(|token| text.contains(token.as_str()))
+        !self.tokens_in(text).is_empty()
     }
 
     /// An event without tokens and without ids of the agent's own tasks.
@@ -126,7 +164,7 @@ impl Scrubber {
     }
 
     fn without_tokens(&self, text: &str) -> String {
-        self.tokens.iter().fold(text.to_owned(), |text, token| text.replace(token, SCRUBBED))
+        self.tokens_in(text).iter().fold(text.to_owned(), |text, token| text.replace(token, SCRUBBED))
     }
 }
 
@@ -136,23 +174,28 @@ mod tests {
 
     #[test]
     fn a_token_is_taken_out_wherever_it_stands() {
-        let mut scrubber = Scrubber::default();
-        scrubber.sent("aa.bb.cc");
+        let token = format!("{}.{}.{}", "h".repeat(30), "c".repeat(60), "s".repeat(43));
+        let mut earlier = Scrubber::default();
+        let scrubber = Scrubber::new(earlier.sent(&token).to_vec());
+        let other = "o".repeat(30) + &token[30..];
         let mut parts = vec![
-            Part::text("my token is aa.bb.cc!"),
-            Part::url("https://x.example/?token=aa.bb.cc"),
-            Part::data(Json::parse(r#"{"headers":{"chancery-lineage":"aa.bb.cc"},"n":1.0}"#).unwrap()),
-            Part::raw("aa.bb.cc"),
+            Part::text(format!("my token is {token}. Another is {other}")),
+            Part::url(format!("https://x.example/?token={token}")),
+            Part::data(
+                Json::parse(&format!(r#"{{"headers":{{"chancery-lineage":"{token}"}},"n":1.0}}"#)).unwrap(),
+            ),
+            Part::raw(token.clone()),
         ];
-        parts[0].metadata = JsonObject::parse(r#"{"x":"aa.bb.cc","urn:chancery:ext:lineage:v1":1}"#).ok();
+        let metadata = format!(r#"{{"x":"Bearer {token}","urn:chancery:ext:lineage:v1":1}}"#);
+        parts[0].metadata = JsonObject::parse(&metadata).ok();
         let message = Message { parts, ..Message::agent("") };
         let StreamResponse::Message(clean) = scrubber.scrub(StreamResponse::Message(message)) else {
             panic!("it stays a message")
         };
         let written = serde_json::to_string(&clean.parts).unwrap();
-        assert!(!written.contains("aa.bb.cc") && !written.contains("urn:chancery"), "{written}");
+        assert!(!written.contains(&token) && !written.contains("urn:chancery"), "{written}");
         assert_eq!(written.matches(SCRUBBED).count(), 4, "{written}");
-        assert!(written.contains(r#""n":1.0"#), "{written}");
+        assert!(written.contains(r#""n":1.0"#) && written.contains(&other), "{written}");
         assert_eq!(clean.parts[3], Part::raw(SCRUBBED));
     }
 }

@@ -79,15 +79,8 @@ impl<'a> Exchange<'a> {
             known => known,
         };
         let state = RemoteState::of_turn(turn);
-        Self {
-            agent,
-            turn,
-            state,
-            known,
-            scrubber: Scrubber::default(),
-            has_new_ids: false,
-            refuses_contexts: false,
-        }
+        let scrubber = Scrubber::new(state.tokens.clone());
+        Self { agent, turn, state, known, scrubber, has_new_ids: false, refuses_contexts: false }
     }
 
     pub(super) async fn run(mut self) -> Result<Outcome, Failure> {
@@ -200,6 +193,9 @@ impl<'a> Exchange<'a> {
             self.state.sent += 1;
         }
         self.state.remote = peer.name.clone();
+        if let Some(token) = self.turn.lineage() {
+            self.remember_token(&token);
+        }
         self.turn.set_state(&self.state).map_err(Failure::from)?;
         self.turn.dispatch().await.map_err(Failure::from)?;
         loop {
@@ -214,6 +210,11 @@ impl<'a> Exchange<'a> {
                 Err(error) => return Err(Unsent::Failed(self.not_taken(error, peer))),
             }
         }
+    }
+
+    /// The agent is about to be sent a token, which it must not tell anybody.
+    pub(super) fn remember_token(&mut self, token: &str) {
+        self.state.tokens = self.scrubber.sent(token).to_vec();
     }
 
     /// What the agent requires is required here: a call without it would be refused there, and charged.
@@ -249,18 +250,22 @@ impl<'a> Exchange<'a> {
         answer.await.map(First::Answer)
     }
 
-    fn outstanding<T: Send + 'static>(
+    /// Waits for an answer as long as the agent may take. It is heard of for a while longer.
+    async fn outstanding<T: Send + 'static>(
         &self,
         peer: &Peer,
         task_in: fn(&T) -> Option<TaskId>,
         answer: impl Future<Output = Result<T, ClientError>> + Send + 'static,
-    ) -> Outstanding<T> {
-        Outstanding {
+    ) -> Result<T, ClientError> {
+        let outstanding = Outstanding {
             answer: Some(Box::pin(answer)),
             task_in,
             client: peer.client.clone(),
             is_abandoned: self.turn.sink.clone(),
-        }
+        };
+        let after = self.agent.settings.answer_timeout;
+        let late = |_| Err(ClientError::TimedOut { what: "the answer to a message", after });
+        tokio::time::timeout(after, outstanding).await.unwrap_or_else(late)
     }
 
     /// The message as the agent is to get it: under the ids that the agent knows, and without what is not its business.
@@ -305,18 +310,18 @@ impl<'a> Exchange<'a> {
     }
 
     /// What goes along with a message: the caller's trace, extensions and lineage, if the agent may know.
-    fn options(&mut self, watch: Watch) -> Options {
+    fn options(&self, watch: Watch) -> Options {
         let facts = &self.turn.facts;
         let tells = self.agent.settings.tells_lineage;
-        let mut options = Options { keyless: true, watch, ..Options::default() };
+        let mut options = Options { is_dispatch: true, watch, ..Options::default() };
         options.terms.extensions.clone_from(&facts.extensions);
         options.terms.traceparent = facts.traceparent.clone().filter(|_| tells);
         options.terms.lineage = self.turn.lineage().filter(|_| tells);
-        options.terms.lineage.iter().for_each(|token| self.scrubber.sent(token));
         options.terms.idempotency_key = Some(self.dispatch_key());
+        // The turn ends in time; what comes a little later says which task is to be canceled.
         let now = Instant::now();
         let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
-        options.deadline = Some(self.turn.deadline().min(latest));
+        options.deadline = Some(self.turn.deadline().min(latest) + LATE_ANSWER);
         options
     }
 

@@ -421,6 +421,9 @@ impl Exchange<'_> {
     /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].
     async fn deliver(&mut self, delivered: Delivered, peer: &Peer, answers: Answers) -> Result<(), Failure> {
         self.state.sent += 1;
+        if let Some(token) = delivered.context().hold.as_ref().and_then(|hold| hold.lineage()) {
+            self.remember_token(token);
+        }
         self.turn.set_state(&self.state)?;
         self.turn.dispatch().await?;
         let mut message = delivered.message().clone();
@@ -431,13 +434,12 @@ impl Exchange<'_> {
         }
         let request = SendMessageRequest { tenant: String::new(), message, configuration, metadata: None };
         let mut options = self.asking(peer);
-        options.keyless = true;
+        options.is_dispatch = true;
         options.terms.idempotency_key = Some(self.dispatch_key());
         options.deadline = delivered.context().deadline;
         if self.agent.settings.tells_lineage {
             let hold = delivered.context().hold.as_ref();
             options.terms.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
-            options.terms.lineage.iter().for_each(|token| self.scrubber.sent(token));
         }
         let client = peer.client.clone();
         tokio::spawn(async move {

@@ -269,6 +269,8 @@ impl Relay {
         AgentSpec::new(&*self.name, agent)
             .push_notifications(self.push_notifications)
             .blocking_timeout(self.settings.answer_timeout)
+            // How long the work may take elsewhere is for that agent, its callers and their policies to say.
+            .turn_timeout(Duration::MAX)
     }
 }
 

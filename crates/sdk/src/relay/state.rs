@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::clean::TokenDigest;
 use crate::turn::Turn;
 
 /// Stands in the task's state from before the first byte leaves for the agent.
@@ -26,6 +27,9 @@ pub(super) struct RemoteState {
     /// How many messages have been sent.
     #[serde(default)]
     pub(super) sent: u64,
+    /// Digests of the lineage tokens that went along with the last of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) tokens: Vec<TokenDigest>,
 }
 
 /// What stores from before had: the ids here were those of the agent, unless `there` says otherwise.
@@ -58,6 +62,7 @@ impl RemoteState {
             task: there.or_else(|| is_agents_own.then(|| id.clone())),
             context: task.filter(|_| is_agents_own).and_then(|task| task.context_id.clone()),
             sent: 0,
+            tokens: Vec::new(),
         }
     }
 
