@@ -39,14 +39,18 @@ impl Site {
     /// The agent is another process, which is started with these words besides.
     pub(crate) fn remote(words: &[&str]) -> Self {
         let (upstream, url) = Upstream::start(words);
-        let agent = format!("[[agent]]\nname = \"conformance\"\nkind = \"a2a\"\nurl = \"{url}\"\n{PRICED}");
+        let agent = format!(
+            "[[agent]]\nname = \"conformance\"\nkind = \"a2a\"\nurl = \"{url}\"\nexchange = \"stream\"\n{PRICED}"
+        );
         Self::with(&agent, Some(upstream))
     }
 
     /// The agent is the same on another SDK.
     pub(crate) fn foreign() -> Self {
         let (upstream, url) = Upstream::start_foreign();
-        let agent = format!("[[agent]]\nname = \"conformance\"\nkind = \"a2a\"\nurl = \"{url}\"\n{PRICED}");
+        let agent = format!(
+            "[[agent]]\nname = \"conformance\"\nkind = \"a2a\"\nurl = \"{url}\"\nexchange = \"stream\"\n{PRICED}"
+        );
         Self::with(&agent, Some(upstream))
     }
 

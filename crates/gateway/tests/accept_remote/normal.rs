@@ -22,7 +22,8 @@ fn without_provenance(text: &str) -> String {
 
 /// The text without what nobody can know beforehand.
 pub(crate) fn normal(text: &str) -> String {
-    let text = without_provenance(text);
+    // Who counted is not the same: we, or the agent.
+    let text = without_provenance(text).replace(r#""tokenSource":"reported""#, r#""tokenSource":"metered""#);
     let mut first_rest: Option<i64> = None;
     let mut ids: Vec<&str> = Vec::new();
     let mut plain = String::with_capacity(text.len());
@@ -38,18 +39,21 @@ pub(crate) fn normal(text: &str) -> String {
         } else if let Some(time) = rest.get(..24).filter(|time| is_time(time)) {
             plain.push_str("<time>");
             rest = &rest[time.len()..];
-        } else if let Some(left) = rest.strip_prefix(REST) {
-            let digits = left.find(|char: char| !char.is_ascii_digit()).unwrap_or(left.len());
-            let micro_usd: i64 = left[..digits].parse().unwrap();
+        } else if let Some((micro_usd, left)) = rest.strip_prefix(REST).and_then(leading_number) {
             let spent = *first_rest.get_or_insert(micro_usd) - micro_usd;
             plain.push_str(&format!("{REST}<first - {spent}>"));
-            rest = &left[digits..];
+            rest = left;
         } else {
             plain.push(first);
             rest = &rest[first.len_utf8()..];
         }
     }
     plain
+}
+
+fn leading_number(text: &str) -> Option<(i64, &str)> {
+    let digits = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
+    Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
 fn is_uuid(text: &str) -> bool {

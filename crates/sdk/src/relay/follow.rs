@@ -472,7 +472,9 @@ impl Exchange<'_> {
         if let Ok(None) = &taken {
             let _ = self.turn.sink.flush().await;
         }
-        tokio::spawn(delivered.answer_when_shown(self.turn.facts.handle.clone()));
+        // What ends the turn is committed after this.
+        let is_ending = !matches!(taken, Ok(None));
+        tokio::spawn(delivered.answer_when_shown(is_ending, self.turn.cancellation()));
         taken
     }
 }

@@ -76,6 +76,9 @@ pub struct Relay {
 const STREAMS: usize = 4096;
 const CALLS: usize = 1024;
 
+/// How much longer a caller waits than an answer may take, so that it hears how that ended.
+const GRACE: Duration = Duration::from_secs(1);
+
 // === impl Relay ===
 
 impl Relay {
@@ -268,7 +271,7 @@ impl Relay {
         let agent = RemoteAgent { peers: self.peers.clone(), settings: self.settings };
         AgentSpec::new(&*self.name, agent)
             .push_notifications(self.push_notifications)
-            .blocking_timeout(self.settings.answer_timeout)
+            .blocking_timeout(self.settings.answer_timeout.saturating_add(GRACE))
             // How long the work may take elsewhere is for that agent, its callers and their policies to say.
             .turn_timeout(Duration::MAX)
     }

@@ -8,6 +8,7 @@ use chancery_protocol::{
     TaskStatus, USAGE_EXTENSION, Usage, Waiting,
 };
 use chancery_store::{Batch, Scope, StoreError};
+use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use super::queue::{Answers, Incoming, Queued};
@@ -83,7 +84,7 @@ impl TurnHandle {
     /// The agent has been asked about a task that waits: whoever looks at it may see it now.
     pub(crate) fn refreshed(&self) {
         if let Some(live) = self.core.tasks.live.find(&self.scope, &self.task) {
-            live.work.lock().refreshed.take().iter().for_each(tokio_util::sync::CancellationToken::cancel);
+            live.work.lock().refreshed.take().iter().for_each(CancellationToken::cancel);
         }
     }
 
@@ -162,14 +163,20 @@ impl Delivered {
         }
     }
 
-    /// Answers the client with the task once its turn has ended, or right away if the client does not wait for that.
-    pub(crate) async fn answer_when_shown(self, handle: TurnHandle) {
+    /// Answers the client once the turn is over, or before that if the task waits for its client or the client does not wait.
+    pub(crate) async fn answer_when_shown(self, is_ending: bool, over: CancellationToken) {
         let at_once = self.configuration().is_some_and(|wanted| wanted.return_immediately);
-        let TurnHandle { core, scope, task } = &handle;
-        if !at_once {
-            let settled = core.tasks.settled(scope, task);
-            let _ = tokio::time::timeout(core.spec.blocking_timeout, settled).await;
-        }
+        let TurnHandle { core, scope, task } = self.handle.clone();
+        let settled = async {
+            if is_ending {
+                return over.cancelled().await;
+            }
+            if !at_once {
+                let settled = core.tasks.settled(&scope, &task);
+                let _ = over.run_until_cancelled(settled).await;
+            }
+        };
+        let _ = tokio::time::timeout(core.spec.blocking_timeout, settled).await;
         self.answer(Ok(())).await;
     }
 

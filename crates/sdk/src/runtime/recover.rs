@@ -120,7 +120,7 @@ impl Core {
         let mut context = self.own_context(scope);
         context.hold = self.tasks.holds.of(scope, id);
         if let Some(consumed) = consumed_by(&task) {
-            sink.add_usage(consumed);
+            sink.resume_usage(consumed);
         }
         let mut facts = self.facts(scope, &sink, context);
         (facts.task, facts.state, facts.purpose) = (Some(task), snapshot.state, Purpose::Resume);

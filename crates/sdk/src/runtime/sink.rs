@@ -57,6 +57,9 @@ struct Inner {
     hold: Option<Arc<dyn Hold>>,
     /// What clients have said that no event shows yet.
     said: Vec<Message>,
+    /// What earlier turns of the task consumed.
+    consumed: Usage,
+    /// What this turn has reported.
     usage: Option<Usage>,
     artifacts: u32,
 }
@@ -136,6 +139,7 @@ impl Sink {
             dispatch: DispatchState::Not,
             hold: None,
             said: Vec::new(),
+            consumed: Usage::default(),
             usage: None,
             artifacts: 0,
         };
@@ -207,17 +211,21 @@ impl Sink {
         self.inner.lock().batch.state = Some(state);
     }
 
+    /// What earlier turns consumed counts on.
+    pub(super) fn resume_usage(&self, consumed: Usage) {
+        self.inner.lock().consumed = consumed;
+    }
+
     /// Adds to what was consumed, and gives the whole.
     pub(crate) fn add_usage(&self, usage: Usage) -> Usage {
         let mut inner = self.inner.lock();
-        let consumed = inner.usage.get_or_insert_default();
-        consumed.add(usage);
-        *consumed
+        inner.usage.get_or_insert_default().add(usage);
+        inner.total_usage()
     }
 
     /// What has been consumed by now.
     pub(crate) fn usage(&self) -> Usage {
-        self.inner.lock().usage.unwrap_or_default()
+        self.inner.lock().total_usage()
     }
 
     pub(crate) fn status(&self, state: TaskState, message: Option<Message>) -> Emit<'_> {
@@ -319,7 +327,8 @@ impl Sink {
         if !matches!(outcome.forwarded.as_deref(), Some(StreamResponse::Task(_))) {
             inner.open();
         }
-        let usage = inner.usage.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
+        let total = inner.usage.map(|_| inner.total_usage());
+        let usage = total.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
         if let Some(entry) = outcome.forwarded.and_then(|last| Entry::of(*last, Vec::new())) {
             return inner.record(self, entry);
         }
@@ -406,6 +415,12 @@ impl Inner {
         {
             self.batch.create(task);
         }
+    }
+
+    fn total_usage(&self) -> Usage {
+        let mut total = self.consumed;
+        total.add(self.usage.unwrap_or_default());
+        total
     }
 
     fn ensure_working(&mut self, sink: &Sink) {

@@ -302,7 +302,7 @@ impl Core {
         // What earlier turns consumed counts on.
         let task = before.task.value().map_err(Begin::Failed)?;
         if let Some(consumed) = consumed_by(&task) {
-            sink.add_usage(consumed);
+            sink.resume_usage(consumed);
             if let Some(hold) = &context.hold {
                 hold.resume(consumed);
             }

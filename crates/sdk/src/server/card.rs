@@ -137,9 +137,9 @@ pub(crate) fn derive_relayed(relay: &Relay, seen: &CardSeen, place: &Place) -> A
     card.capabilities.extensions.retain(|extension| extension.uri != PROVENANCE_EXTENSION);
     card.capabilities.extensions.push(provenance(relay, seen));
     card.signatures.clear();
-    for extension in &relay.extensions {
+    for extension in common_extensions().into_iter().chain(relay.extensions.iter().cloned()) {
         card.capabilities.extensions.retain(|known| known.uri != extension.uri);
-        card.capabilities.extensions.push(extension.clone());
+        card.capabilities.extensions.push(extension);
     }
     for skill in &mut card.skills {
         skill.security_requirements.clear();
@@ -217,17 +217,21 @@ impl Place {
     }
 }
 
-/// What every agent of ours understands, and what this one adds.
-fn extensions(spec: &AgentSpec) -> Vec<AgentExtension> {
+/// What is understood here for every agent.
+fn common_extensions() -> [AgentExtension; 2] {
     let mut idempotency = AgentExtension::new(IDEMPOTENCY_EXTENSION);
     idempotency.description =
         "A send with an Idempotency-Key header is run once, however often it is sent".to_owned();
     let mut usage = AgentExtension::new(USAGE_EXTENSION);
     usage.description =
         "The metadata of a task says what its turns consumed, if the agent reports it".to_owned();
-    let ours = [idempotency, usage];
+    [idempotency, usage]
+}
+
+/// What every agent of ours understands, and what this one adds.
+fn extensions(spec: &AgentSpec) -> Vec<AgentExtension> {
     let added = |known: &AgentExtension| spec.extensions.iter().all(|own| own.uri != known.uri);
-    ours.into_iter().filter(added).chain(spec.extensions.iter().cloned()).collect()
+    common_extensions().into_iter().filter(added).chain(spec.extensions.iter().cloned()).collect()
 }
 
 /// Whether a card is found at this path below an agent's.
