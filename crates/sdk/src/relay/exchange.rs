@@ -108,7 +108,7 @@ impl<'a> Exchange<'a> {
         tenancy: &mut Tenancy<'a>,
     ) -> Result<Outcome, Failure> {
         let was_sent = self.turn.is_resumed() && self.state.sent > 0;
-        if was_sent && !self.honours_keys(&peer).await {
+        if was_sent && (self.state.is_keyless || !self.honours_keys(&peer).await) {
             return Err(Failure::public(OUTCOME_UNKNOWN).unanswered());
         }
         let mut tried = Vec::new();
@@ -297,13 +297,13 @@ impl<'a> Exchange<'a> {
         message.task_id = self.state.task.clone();
         let derived = || context_there(&handle.context_secret(), handle.scope(), self.turn.context_id());
         message.context_id = match &self.state.context {
-            Some(context) => Some(context.clone()),
+            Some(context) => Some(context.clone()).filter(|context| !context.is_empty()),
             None => (!self.refuses_contexts).then(derived),
         };
         let mut known = Vec::with_capacity(message.reference_task_ids.len());
         for id in std::mem::take(&mut message.reference_task_ids) {
             let Some(found) = handle.sibling(&id).await else { continue };
-            let state = RemoteState::read(found.state.as_ref(), &id, None);
+            let state = RemoteState::of_task(&found);
             known.extend(state.task.filter(|_| state.remote == peer.name));
         }
         message.reference_task_ids = known;
