@@ -39,7 +39,8 @@ impl Gateway {
         Self::in_folder(folder, Some(key))
     }
 
-    fn in_folder(folder: TempDir, key: Option<String>) -> Self {
+    /// In a folder that has all that it needs.
+    pub(crate) fn in_folder(folder: TempDir, key: Option<String>) -> Self {
         let (child, url) = serve(folder.path());
         Self { child, url, folder, key }
     }
@@ -108,7 +109,8 @@ impl Drop for Gateway {
     }
 }
 
-fn folder(config: &str) -> TempDir {
+/// A folder with this configuration.
+pub(crate) fn folder(config: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("chancery.toml"), config).expect("it is written");
     folder

@@ -109,8 +109,7 @@ impl Agent for RemoteAgent {
 impl RemoteAgent {
     /// Whom to ask about a task, and by which id.
     fn whereabouts(&self, task: &TaskHandle) -> Option<(Client, TaskId)> {
-        let known = Task::submitted(task.task.clone(), "".into(), Message::user(""));
-        let state = RemoteState::read(task.state.as_ref(), &task.task, Some(&known));
+        let state = RemoteState::of_task(task);
         let peer = self.peers.holder(&state.remote)?;
         Some((peer.client.clone(), state.task?))
     }

@@ -40,6 +40,8 @@ pub(super) struct Exchange<'a> {
     /// The state that the task is in here, as far as this turn has come.
     pub(super) known: TaskState,
     pub(super) scrubber: Scrubber,
+    /// Whether a task that waits has been admitted anew, and has said nothing but artifacts since.
+    pub(super) is_unparked: bool,
     /// Whether the agent's ids are known, and the caller has not been told.
     pub(super) has_new_ids: bool,
     /// Whether the agent refuses contexts that it has not given.
@@ -80,7 +82,8 @@ impl<'a> Exchange<'a> {
         };
         let state = RemoteState::of_turn(turn);
         let scrubber = Scrubber::new(state.tokens.clone());
-        Self { agent, turn, state, known, scrubber, has_new_ids: false, refuses_contexts: false }
+        let (is_unparked, has_new_ids, refuses_contexts) = (false, false, false);
+        Self { agent, turn, state, known, scrubber, is_unparked, has_new_ids, refuses_contexts }
     }
 
     pub(super) async fn run(mut self) -> Result<Outcome, Failure> {
@@ -97,7 +100,7 @@ impl<'a> Exchange<'a> {
         // A task that waits for its client stays with the agent.
         tenancy.is_over = match &ended {
             Ok(outcome) => outcome.ends_task(self.known),
-            Err(_) => !self.known.is_interrupted(),
+            Err(_) => !self.known.is_interrupted() || self.is_unparked,
         };
         ended
     }
@@ -108,7 +111,7 @@ impl<'a> Exchange<'a> {
         tenancy: &mut Tenancy<'a>,
     ) -> Result<Outcome, Failure> {
         let was_sent = self.turn.is_resumed() && self.state.sent > 0;
-        if was_sent && !self.honours_keys(&peer).await {
+        if was_sent && (self.state.is_keyless || !self.honours_keys(&peer).await) {
             return Err(Failure::public(OUTCOME_UNKNOWN).unanswered());
         }
         let mut tried = Vec::new();
@@ -297,13 +300,13 @@ impl<'a> Exchange<'a> {
         message.task_id = self.state.task.clone();
         let derived = || context_there(&handle.context_secret(), handle.scope(), self.turn.context_id());
         message.context_id = match &self.state.context {
-            Some(context) => Some(context.clone()),
+            Some(context) => Some(context.clone()).filter(|context| !context.is_empty()),
             None => (!self.refuses_contexts).then(derived),
         };
         let mut known = Vec::with_capacity(message.reference_task_ids.len());
         for id in std::mem::take(&mut message.reference_task_ids) {
             let Some(found) = handle.sibling(&id).await else { continue };
-            let state = RemoteState::read(found.state.as_ref(), &id, None);
+            let state = RemoteState::of_task(&found);
             known.extend(state.task.filter(|_| state.remote == peer.name));
         }
         message.reference_task_ids = known;

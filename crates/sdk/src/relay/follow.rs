@@ -321,10 +321,11 @@ impl Exchange<'_> {
         // A stream may begin with the task as it was before the message.
         let found = self.turn.task().filter(|_| is_first && !self.turn.is_resumed());
         let is_as_before = found.is_some_and(|found| is_same(&found.status, &task.status));
+        let next = task.status.state;
         let Delta { artifacts, status, said } = Delta::between(&known, task);
         drop(known);
         for update in artifacts {
-            self.leave_waiting(TaskState::Working, peer).await?;
+            self.leave_waiting(next, peer).await?;
             self.turn.forward(StreamResponse::ArtifactUpdate(update)).await?;
         }
         let Some(status) = status.filter(|_| !is_as_before) else { return Ok(None) };
@@ -345,7 +346,8 @@ impl Exchange<'_> {
         }
         self.leave_waiting(next, peer).await?;
         let says_nothing = update.status.message.is_none() && update.metadata.is_none();
-        let is_known = next == self.known && says_nothing && !self.turn.sink.is_unopened();
+        let was_unparked = std::mem::take(&mut self.is_unparked);
+        let is_known = next == self.known && says_nothing && !was_unparked && !self.turn.sink.is_unopened();
         self.known = next;
         if ends_turn(next) {
             return Ok(Some(Outcome::forwarded(StreamResponse::StatusUpdate(update))));
@@ -358,10 +360,10 @@ impl Exchange<'_> {
 
     /// A task that waited for somebody goes on: its call is admitted anew, or the task ends.
     async fn leave_waiting(&mut self, next: TaskState, peer: &Peer) -> Result<(), Failure> {
-        if !self.known.is_interrupted() || next == self.known {
+        if !self.known.is_interrupted() || next == self.known || self.is_unparked {
             return Ok(());
         }
-        self.known = TaskState::Working;
+        self.is_unparked = true;
         self.turn.unpark().await.map_err(|refused| {
             self.cancel_there(peer);
             Failure::public(refused.message().to_owned())

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{ContextId, Json, Task, TaskId};
+use chancery_protocol::{ContextId, Json, TaskId};
 use chancery_store::Scope;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::clean::TokenDigest;
+use crate::agent::TaskHandle;
 use crate::turn::Turn;
 
 /// Stands in the task's state from before the first byte leaves for the agent.
@@ -21,7 +22,7 @@ pub(super) struct RemoteState {
     /// The agent's own id of the task, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) task: Option<TaskId>,
-    /// The agent's own id of the context, once it is known.
+    /// The agent's own id of the context, once it is known; empty where only the agent knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) context: Option<ContextId>,
     /// How many messages have been sent.
@@ -30,6 +31,9 @@ pub(super) struct RemoteState {
     /// Digests of the lineage tokens that went along with the last of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) tokens: Vec<TokenDigest>,
+    /// Whether the last of them had no key, by which the agent would know it again.
+    #[serde(skip)]
+    pub(super) is_keyless: bool,
 }
 
 /// What stores from before had: the ids here were those of the agent, unless `there` says otherwise.
@@ -39,30 +43,44 @@ struct OldState {
     there: Option<TaskId>,
 }
 
-/// What ids began with in such stores that the agent had not given.
+/// What ids began with in such stores that this gateway had given.
 const OLD_OWN_ID: &str = "queued-";
 
 impl RemoteState {
     /// What is known of the task of a turn.
     pub(super) fn of_turn(turn: &Turn) -> Self {
-        let known = turn.facts.state.as_ref();
-        Self::read(known, turn.task_id(), turn.task())
+        let context = turn.task().and_then(|task| task.context_id.as_ref());
+        Self::read(turn.facts.state.as_ref(), turn.task_id(), turn.task().is_some(), context)
+    }
+
+    /// What is known of a task that exists.
+    pub(super) fn of_task(task: &TaskHandle) -> Self {
+        Self::read(task.state.as_ref(), &task.task, true, None)
     }
 
     /// What a task's state says. A task without one is from an older store, and has the agent's ids.
-    pub(super) fn read(state: Option<&Json>, id: &TaskId, task: Option<&Task>) -> Self {
+    fn read(state: Option<&Json>, id: &TaskId, exists: bool, context: Option<&ContextId>) -> Self {
         let old = state.and_then(|state| state.to_value::<OldState>().ok());
         if let Some(known) = state.filter(|_| old.is_none()).and_then(|state| state.to_value().ok()) {
             return known;
         }
-        let is_agents_own = task.is_some() && !id.as_str().starts_with(OLD_OWN_ID);
+        // Ours always had a state; an agent that is a gateway of that time gives such ids as well.
+        let is_own = old.is_some() && id.as_str().starts_with(OLD_OWN_ID);
+        let is_agents_own = exists && !is_own;
+        // It was on its way, and the agent had not said what it calls it.
+        let is_out = is_own && old.as_ref().is_some_and(|old| old.there.is_none());
         let (remote, there) = old.map_or_else(Default::default, |old| (old.peer, old.there));
+        let context = match there {
+            Some(_) => Some(ContextId::from("")),
+            None => context.filter(|_| is_agents_own).cloned(),
+        };
         Self {
             remote,
             task: there.or_else(|| is_agents_own.then(|| id.clone())),
-            context: task.filter(|_| is_agents_own).and_then(|task| task.context_id.clone()),
-            sent: 0,
+            context,
+            sent: u64::from(is_out),
             tokens: Vec::new(),
+            is_keyless: is_out,
         }
     }
 
@@ -119,19 +137,20 @@ mod tests {
 
     #[test]
     fn states_of_older_stores_are_read() {
-        let id = TaskId::from("there-1");
-        let task = Task::submitted(id.clone(), "c".into(), chancery_protocol::Message::user("x"));
-        let old = RemoteState::read(None, &id, Some(&task));
-        assert_eq!((old.task, old.context), (Some(id.clone()), Some("c".into())));
-        let pooled = Json::parse(r#"{"peer":"north"}"#).unwrap();
-        let pooled = RemoteState::read(Some(&pooled), &id, Some(&task));
-        assert_eq!((&*pooled.remote, pooled.task), ("north", Some(id.clone())));
-        let queued = Json::parse(r#"{"peer":"","there":"t"}"#).unwrap();
-        let queued = RemoteState::read(Some(&queued), &"queued-1".into(), Some(&task));
-        assert_eq!(queued.task, Some("t".into()));
-        let unsent = Json::parse(r#"{"peer":""}"#).unwrap();
-        assert_eq!(RemoteState::read(Some(&unsent), &"queued-1".into(), Some(&task)).task, None);
-        let never_sent = Json::parse("{}").unwrap();
-        assert_eq!(RemoteState::read(Some(&never_sent), &id, Some(&task)), RemoteState::default());
+        let (id, context) = (TaskId::from("there-1"), ContextId::from("c"));
+        let read = |state: Option<&str>, id: &str| {
+            let state = state.map(|state| Json::parse(state).unwrap());
+            RemoteState::read(state.as_ref(), &id.into(), true, Some(&context))
+        };
+        let old = read(None, "there-1");
+        assert_eq!((old.task, old.context, old.sent), (Some(id.clone()), Some(context.clone()), 0));
+        let pooled = read(Some(r#"{"peer":"north"}"#), "there-1");
+        assert_eq!((&*pooled.remote, pooled.task), ("north", Some(id)));
+        let queued = read(Some(r#"{"peer":"","there":"t"}"#), "queued-1");
+        assert_eq!((queued.task, queued.context), (Some("t".into()), Some("".into())));
+        let out = read(Some(r#"{"peer":"south"}"#), "queued-1");
+        assert_eq!((&*out.remote, out.task, out.sent, out.is_keyless), ("south", None, 1, true));
+        assert_eq!(read(Some("{}"), "there-1"), RemoteState::default());
+        assert_eq!(read(None, "queued-1").task, Some("queued-1".into()));
     }
 }

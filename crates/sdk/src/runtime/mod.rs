@@ -212,7 +212,8 @@ impl Endpoint for Runtime {
         self.core.check(&call.context)?;
         call.request.validate()?;
         let scope = self.core.scope(&call.context);
-        let task = self.core.look_at(&scope, &call.request.id).await?;
+        let id = self.core.known_as(&scope, &call).await?;
+        let task = self.core.look_at(&scope, &id).await?;
         Ok(view(task, call.request.history_length))
     }
 
@@ -293,6 +294,19 @@ impl Core {
     /// Whose tasks a call may see.
     fn scope(&self, context: &CallContext) -> Scope {
         self.tasks.scope(&context.principal)
+    }
+
+    /// The id of the task that is looked at. In stores from before, a task that its caller has named has the id that an agent
+    /// elsewhere gave it: it is found by the key that it was begun with.
+    async fn known_as(&self, scope: &Scope, call: &Call<GetTaskRequest>) -> Result<TaskId, Error> {
+        let (asked, context) = (&call.request.id, &call.context);
+        let found = match &context.idempotency_key {
+            Some(key) if self.spec.works_elsewhere && context.new_task.as_ref() == Some(asked) => {
+                self.tasks.store.task_of_key(scope, key).await.map_err(from_store)?
+            }
+            _ => None,
+        };
+        Ok(found.unwrap_or_else(|| asked.clone()))
     }
 
     /// Extensions that the agent requires must be activated by every call.

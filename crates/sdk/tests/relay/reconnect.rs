@@ -271,3 +271,25 @@ async fn the_task_of_a_silent_stream_fails_while_nobody_answers_for_it() {
     let events = relay.rest().stream(message("go")).await.rest().await;
     assert!(events.last().expect("an end").is(support::FAILED), "{events:?}");
 }
+
+#[tokio::test]
+async fn an_agent_that_was_waited_for_is_at_work_again_without_a_word() {
+    let peer = Peer::script()
+        .card(ProtocolBinding::JsonRpc)
+        .answer_with(|heard| {
+            let comes_to = |state: &str| json!({"taskId": "t", "contextId": "c", "status": {"state": state}});
+            let frames = heard.frames(&[
+                (0, json!({"task": whole(0, "TASK_STATE_AUTH_REQUIRED")})),
+                (0, piece(0)),
+                (0, json!({"statusUpdate": comes_to("TASK_STATE_WORKING")})),
+                (0, json!({"statusUpdate": comes_to("TASK_STATE_COMPLETED")})),
+            ]);
+            Reply::events(frames)
+        })
+        .start()
+        .expect("a port");
+    let relay = serve_alert(peer.url()).await;
+    let events = relay.rest().stream(message("go")).await.rest().await;
+    let states: Vec<_> = events.iter().filter_map(support::SseEvent::state).collect();
+    assert_eq!(states, [support::AUTH_REQUIRED, support::WORKING, COMPLETED]);
+}
