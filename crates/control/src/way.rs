@@ -101,7 +101,7 @@ pub(crate) async fn let_through(mut passage: Passage, way: Way) -> Result<Box<Ca
 /// A gate has refused. Where it only observes, the call goes on all the same.
 fn refused(passage: &mut Passage, gate: &str, denied: Denied) -> Result<(), Error> {
     let (caller, agent) = (&*passage.call.context.principal.id, &*passage.agent.name);
-    if passage.terms.mode(gate) == Mode::Observe {
+    if passage.terms.observes(gate, &denied) {
         tracing::info!(gate, caller, agent, reason = &*denied.reason, "would deny: {denied}");
         passage.would_deny.push(denied);
         return Ok(());

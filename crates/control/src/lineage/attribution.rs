@@ -140,15 +140,32 @@ impl Descent {
 impl Lineage {
     /// On whose behalf a call is made. Asked before anything is reserved, since it says who pays.
     pub fn attribute(&self, arrival: &Arrival<'_>, now: Millis) -> Result<Descent, Denied> {
-        let proven = arrival.token.map(|token| self.tokens.verify(token, arrival.realm, now)).transpose()?;
-        match (proven, arrival.agent) {
-            (Some(Proven::Own { root, hop }), _) => self.by_own_token(arrival, root, hop),
-            (Some(Proven::Foreign(foreign)), _) => self.by_foreign_token(arrival, foreign),
-            (None | Some(Proven::Elsewhere), Some(agent)) if self.rules.require_lineage => {
-                Err(required(agent))
-            }
-            (None | Some(Proven::Elsewhere), Some(agent)) => Ok(self.without_token(arrival, agent)),
-            (None | Some(Proven::Elsewhere), None) => Ok(Descent::fresh(Basis::Fresh, arrival.trace)),
+        let descent = self.descent(arrival, now)?;
+        match &descent.basis {
+            Basis::Unattributed(agent) if !self.rules.allow_unattributed => Err(required(agent)),
+            _ => Ok(descent),
+        }
+    }
+
+    /// The same, as it would be without what is refused: for gates that only observe.
+    pub(crate) fn assume(&self, arrival: &Arrival<'_>) -> Descent {
+        match arrival.agent {
+            Some(agent) => self.without_token(arrival, agent),
+            None => Descent::fresh(Basis::Fresh, arrival.trace),
+        }
+    }
+
+    /// Whether the caller belongs to the fleet: it is one of its agents, or has the token of a call that is open here.
+    pub fn is_insider(&self, arrival: &Arrival<'_>, now: Millis) -> bool {
+        let descent = self.descent(arrival, now);
+        descent.is_ok_and(|descent| !matches!(descent.basis, Basis::Fresh | Basis::Foreign(_)))
+    }
+
+    fn descent(&self, arrival: &Arrival<'_>, now: Millis) -> Result<Descent, Denied> {
+        match arrival.token.map(|token| self.tokens.verify(token, arrival.realm, now)).transpose()? {
+            Some(Proven::Own { root, hop }) => self.by_own_token(arrival, root, hop),
+            Some(Proven::Foreign(foreign)) => self.by_foreign_token(arrival, foreign),
+            None | Some(Proven::Elsewhere) => Ok(self.assume(arrival)),
         }
     }
 
@@ -207,10 +224,12 @@ impl Lineage {
 }
 
 fn required(agent: &str) -> Denied {
-    let hint =
-        "send the lineage token of the task that you work on, in the message's metadata or as a header";
+    let hint = "pass on the header `Chancery-Lineage` of the call that the agent works on; for what it begins by itself, the \
+                operator sets a limit under `budget.unattributed`";
     Denied {
-        observed: Some(format!("`{agent}` is an agent of this fleet and sent no lineage token")),
+        observed: Some(format!(
+            "`{agent}` is an agent of this fleet, sent no lineage token of it, and does not work on exactly one call"
+        )),
         hint: Some(hint.into()),
         ..refusal(LINEAGE_REQUIRED)
     }

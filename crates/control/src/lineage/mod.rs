@@ -9,7 +9,7 @@
 //! | no agent of the fleet | none | is a root, at the caller's expense |
 //! | an agent | of an open hop that is its own | hangs under that hop, at its root's expense |
 //! | an agent | none, and one hop is open at it | the same |
-//! | an agent | none, and none or several are open at it | is a root at the agent's own `unattributed` expense, one deeper than the deepest of those hops, with all agents before it in any of them on its way |
+//! | an agent | none, and none or several are open at it | is refused; where [`Rules::allow_unattributed`] says so, it is a root at the agent's own `unattributed` expense, one deeper than the deepest of those hops, with all agents before it in any of them on its way |
 //! | nobody in particular | of an open hop | hangs under that hop |
 //! | no agent of the fleet | of another gateway that is trusted | is a root at the caller's expense, as deep as that gateway says |
 //! | anybody | that another gateway has sealed for itself | is as without one |

@@ -188,6 +188,7 @@ fn plane(setup: &Setup, living: &[Edge], hands: Arc<VirtualHands>) -> Plane {
     let rules = Rules {
         max_call_depth: setup.max_call_depth,
         max_descendants: setup.max_descendants,
+        allow_unattributed: true,
         ..Rules::default()
     };
     let settings = PlaneSettings { root_cap: usd(setup.root_cap), ..PlaneSettings::default() };

@@ -10,7 +10,7 @@ use chancery_control::ledger::Cap;
 use chancery_control::policy::Limits as PolicyLimits;
 use chancery_control::routing::{Peer, Pool, PoolSettings};
 use chancery_control::{Executor, Governed, Millis, Pipeline};
-use chancery_protocol::{Amount, CallOutcome, TaskId, TaskState, Usage};
+use chancery_protocol::{Amount, CallOutcome, Identity, Proof, TaskId, TaskState, Usage};
 use proptest::prelude::*;
 use world::*;
 
@@ -225,7 +225,12 @@ fn a_root_bounds_all_that_is_done_on_its_behalf() {
 #[test]
 fn what_is_done_for_somebody_is_paid_by_them_also_after_a_restart() {
     let world = Arc::new(World::default());
-    let setup = Setup { usd_per_minute: Some(1_000_000), price: Some(100), ..Setup::default() };
+    let setup = Setup {
+        usd_per_minute: Some(1_000_000),
+        price: Some(100),
+        allow_unattributed: true,
+        ..Setup::default()
+    };
     let before = plane(&setup, &world);
     let first = Arc::new(Worker { works_on: true, ..Worker::default() });
     let planner = pipeline(&before, "planner", first.clone());
@@ -278,6 +283,34 @@ fn a_gate_that_observes_lets_pass_what_it_would_refuse() {
     assert!(run(&pipeline, call("alice")).is_ok());
 }
 
+#[test]
+fn an_agent_that_does_not_say_for_whom_it_calls_is_refused_or_only_noted() {
+    for observed in [&[][..], &["identity"], &["lineage"]] {
+        let world = Arc::new(World::default());
+        let plane = plane(&Setup { observed, ..Setup::default() }, &world);
+        let pipeline = pipeline(&plane, "worker", Arc::new(Worker::default()));
+        let lost = |token: Option<&str>| {
+            let mut lost = call("idler");
+            let identity =
+                Identity { proof: Proof::ApiKey, agent: Some("idler".into()), ..Identity::default() };
+            lost.context.identity = Arc::new(identity);
+            lost.context.lineage = token.map(str::to_owned);
+            lost
+        };
+        let explanation = pipeline.explain(lost(None), Millis(0)).to_string();
+        let outcome = run(&pipeline, lost(None));
+        if observed.is_empty() {
+            assert_eq!(reason(&outcome).as_deref(), Some("LINEAGE_REQUIRED"));
+            assert!(explanation.contains("identity: refuses: LINEAGE_REQUIRED"), "{explanation}");
+            assert!(explanation.contains("`Chancery-Lineage`"), "{explanation}");
+        } else {
+            assert!(outcome.is_ok(), "{observed:?}");
+            assert!(explanation.contains("identity: would refuse: LINEAGE_REQUIRED"), "{explanation}");
+            assert!(run(&pipeline, lost(Some("x.y.z"))).is_ok(), "{observed:?}");
+        }
+    }
+}
+
 prop_compose! {
     fn setups()(
         tasks_per_minute in proptest::option::of(0u64..4),
@@ -294,7 +327,7 @@ prop_compose! {
         let policy = PolicyLimits { allowed_skills, max_micro_usd, max_concurrency, ..PolicyLimits::default() };
         let root_cap = Cap { micro_usd: root, ..Cap::default() };
         let max_call_depth = Some(max_call_depth);
-        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed, planner_price: None, edges: Vec::new() }
+        Setup { tasks_per_minute, usd_per_minute, root_cap, max_call_depth, policy, price, observed, ..Setup::default() }
     }
 }
 

@@ -89,6 +89,7 @@ pub(crate) struct Setup {
     pub(crate) usd_per_minute: Option<u64>,
     pub(crate) root_cap: Cap,
     pub(crate) max_call_depth: Option<u16>,
+    pub(crate) allow_unattributed: bool,
     pub(crate) policy: PolicyLimits,
     pub(crate) price: Option<u64>,
     pub(crate) observed: &'static [&'static str],
@@ -110,7 +111,7 @@ pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
         prices.agents.insert("planner".into(), Price { per_call, per_1k_tokens: 0 });
     }
     let keys = Keyring::try_new("k", &[7; 32]).expect("it is long enough");
-    let mut rules = Rules::default();
+    let mut rules = Rules { allow_unattributed: setup.allow_unattributed, ..Rules::default() };
     rules.max_call_depth = setup.max_call_depth.unwrap_or(rules.max_call_depth);
     let settings = PlaneSettings {
         modes: setup.observed.iter().map(|gate| (*gate, Mode::Observe)).collect(),

@@ -144,7 +144,8 @@ pub(crate) struct BudgetSection {
     pub(crate) caller: BudgetLevel,
     /// On each agent.
     pub(crate) agent: BudgetLevel,
-    /// By agents that call without saying on whose behalf, each; as much as by a caller, if nothing is said.
+    /// By each agent with calls of which nobody knows on whose behalf it makes them. Such calls are refused if nothing is limited
+    /// here.
     pub(crate) unattributed: BudgetLevel,
     /// By a call from outside and all the calls it leads to.
     pub(crate) root: TaskCap,
@@ -261,8 +262,6 @@ pub(crate) struct RecursionSection {
     /// How many calls one call from outside may lead to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_descendants: Option<u32>,
-    /// Whether an agent of this fleet must say on whose behalf it calls.
-    pub(crate) require_lineage: bool,
 }
 
 /// Which member of a pool is called.
@@ -346,7 +345,6 @@ impl Default for RecursionSection {
             revisit_allowlist: Vec::new(),
             max_revisits: None,
             max_descendants: None,
-            require_lineage: false,
         }
     }
 }

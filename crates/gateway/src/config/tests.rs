@@ -112,7 +112,7 @@ fn the_environment_stands_over_the_file_and_is_named() {
     let of = |path: &str| all.iter().find(|value| value.path == path).expect("it is listed").origin.clone();
     assert_eq!(of("recursion.max_call_depth"), "environment CHANCERY__RECURSION__MAX_CALL_DEPTH");
     assert!(of("recursion.deny_revisit").contains(":15:"), "{}", of("recursion.deny_revisit"));
-    assert_eq!(of("recursion.require_lineage"), "default");
+    assert_eq!(of("recursion.mode"), "default");
     let wrong = read_with("", &[("CHANCERY__RECURSION__DEPTH", "3")]).expect_err("it is wrong");
     assert!(wrong[0].to_string().starts_with("environment CHANCERY__RECURSION__DEPTH"), "{}", wrong[0]);
 }
@@ -123,6 +123,13 @@ fn flags_stand_over_everything() {
     let loaded = Loaded::read(None, std::iter::empty(), flags).expect("it is right");
     assert!(loaded.config.server.listen.to_string().ends_with(":9"));
     assert_eq!(loaded.origin(&["server", "listen"]).to_string(), "flag --listen");
+}
+
+#[test]
+fn a_key_that_there_once_was_is_refused_with_what_took_its_place() {
+    let told = complaints("[recursion]\nrequire_lineage = true\n");
+    assert!(told[0].contains("`recursion.require_lineage`: there is no such key"), "{told:?}");
+    assert!(told[0].contains("`budget.unattributed`"), "{told:?}");
 }
 
 #[test]

@@ -183,9 +183,11 @@ fn a_foreign_token_is_refused_unless_its_maker_is_trusted_and_meant_us() {
 
 #[test]
 fn an_agent_cannot_leave_its_open_calls_by_a_foreign_token() {
-    let (home, away, home_key, _) = two_domains();
+    let (home, mut away, home_key, _) = two_domains();
     let shallow = home.call(Who::User, None, "remote").unwrap();
     let token = home.tokens.mint_for(ELSEWHERE, &home_key, &shallow, LATER);
+    assert_eq!(reason(away.descend(Who::Agent("x"), Some(&token))), LINEAGE_REQUIRED);
+    away.rules = lenient();
     let idle = away.descend(Who::Agent("x"), Some(&token)).unwrap();
     assert_eq!((idle.depth, idle.payer()), (1, Payer::Unattributed(text("x"))));
     away.call(Who::User, None, "x").unwrap();
