@@ -165,6 +165,7 @@ impl Held {
             opened: self.opened.into(),
             reserved: self.reserved(),
             limits: self.limits(settled.is_some()),
+            origin: self.open.origin.clone(),
             settled,
         })
     }

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Denied, Principal};
+use chancery_protocol::{BoxFuture, Denied, DeniedKind, Principal};
 
+use crate::foreign;
 use crate::gate::{Continue, Gate, Passage, Verdict};
 use crate::ledger::{Account, Accounts, Admission, Metric, Standing, UNATTRIBUTED, check_by};
-use crate::lineage::Payer;
+use crate::lineage::{Descent, Payer};
 use crate::policy::{self, Facts, Subject};
+
+/// What was spent before cannot be read.
+const SPENT_UNKNOWN: &str = "SPENT_UNKNOWN";
 
 /// The third gate.
 #[derive(Debug)]
@@ -19,6 +23,9 @@ impl Gate for BudgetGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
+        if let Some(recalled) = recalled(passage) {
+            return Verdict::Wait(recalled);
+        }
         let (plane, terms) = (passage.plane.clone(), passage.terms.clone());
         passage.given.skill = skill(passage);
         let accounts = accounts(passage);
@@ -72,6 +79,35 @@ impl Gate for BudgetGate {
     }
 }
 
+/// What was spent before for the call of another gateway that this one is made for, by the record, if nobody has it in memory.
+fn recalled(passage: &Passage) -> Option<BoxFuture<'static, Continue>> {
+    let (plane, descent) = (&passage.plane, passage.given.descent.as_ref()?);
+    let (root, origin) = (descent.root_above()?, descent.origin()?);
+    let cap = foreign::cap(passage.terms.settings.root_cap, origin);
+    if cap.is_none() || passage.rehearsal || plane.foreign.find(root).is_some() {
+        return None;
+    }
+    let charged = plane.hands.charged_under(root);
+    Some(Box::pin(async move {
+        let charged = charged.await;
+        Box::new(move |passage: &mut Passage| {
+            let Some(charged) = charged else { return Verdict::Deny(untold()) };
+            let plane = passage.plane.clone();
+            passage.now = plane.hands.now();
+            plane.foreign.recall(&plane.ledger, root, cap, charged, passage.now);
+            BudgetGate.admit(passage)
+        }) as Continue
+    }))
+}
+
+fn untold() -> Denied {
+    Denied {
+        observed: Some("what the call of the other gateway has cost here so far cannot be read".into()),
+        hint: Some("try again later".into()),
+        ..Denied::new(BudgetGate.name(), DeniedKind::Unavailable, SPENT_UNKNOWN)
+    }
+}
+
 /// Says what is left of each limit of an account.
 fn note(passage: &mut Passage, account: &Account) {
     for standing in account.standings_by(&passage.terms.edition.clone(), passage.now) {
@@ -112,11 +148,13 @@ fn accounts(passage: &mut Passage) -> Accounts {
     };
     let now = passage.now;
     let ceiling = context.ceiling_micro_usd;
-    let root: Option<Arc<Account>> = match &above {
-        Some(above) => above.root.clone(),
-        None => plane.ledger.root(passage.hop, terms.settings.root_cap.lowered(ceiling)),
+    let foreign = passage.given.descent.as_ref().filter(|descent| descent.origin().is_some());
+    let root: Option<Arc<Account>> = match (&above, foreign.and_then(Descent::root_above)) {
+        (Some(above), _) => above.root.clone(),
+        (None, Some(root)) => plane.foreign.find(root),
+        (None, None) => plane.ledger.root(passage.hop, terms.settings.root_cap.lowered(ceiling)),
     };
-    let of_call = if above.is_some() { ceiling } else { None };
+    let of_call = ceiling.filter(|_| above.is_some() || foreign.is_some());
     let call = plane.ledger.hop(passage.hop, terms.settings.call_cap.lowered(of_call));
     let mut accounts = terms.accounts(&plane.ledger, &payer.realm, &payer.id, &passage.agent.name, now);
     accounts.extend(root.iter().cloned().chain(call));

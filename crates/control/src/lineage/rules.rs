@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use chancery_protocol::signing::AgentId;
 use chancery_protocol::{Denied, DeniedKind};
 
 /// The name of the gate.
@@ -117,6 +118,15 @@ pub(super) fn invalid(observed: &str) -> Denied {
         hint: Some(
             "pass on the token that came with the task you work on, for as long as that is open".into(),
         ),
+        ..refusal(LINEAGE_INVALID)
+    }
+}
+
+/// The token is for this gateway, of another one that nobody has listed here.
+pub(super) fn unlisted(id: &AgentId) -> Denied {
+    Denied {
+        observed: Some(format!("the token is of a gateway that is not listed here: {id}")),
+        hint: Some("list the gateway under `[[identity.gateway]]`, or leave the token out".into()),
         ..refusal(LINEAGE_INVALID)
     }
 }

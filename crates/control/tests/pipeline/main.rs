@@ -1,5 +1,6 @@
 //! The way of a call through all gates: what is refused goes no further, what is let through is settled once.
 
+mod foreign;
 mod kept;
 mod world;
 

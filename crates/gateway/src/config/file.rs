@@ -87,6 +87,10 @@ pub(crate) struct IdentitySection {
     pub(crate) audience: Option<String>,
     /// Agents that are known by their own keys.
     pub(crate) agent: Vec<KnownAgent>,
+    /// Other gateways that lineage is shared with, if they list this one as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub(crate) gateway: Vec<KnownGateway>,
 }
 
 /// An agent that is known by its own key.
@@ -103,6 +107,17 @@ pub(crate) struct KnownAgent {
     /// The groups that it belongs to.
     #[serde(default)]
     pub(crate) groups: Vec<String>,
+}
+
+/// Another gateway. Chains of calls are known through both, and what is done here for a call there costs no more than that one
+/// holds for it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnownGateway {
+    /// A name for it here. Two entries may have the same name while the gateway changes its key.
+    pub(crate) name: String,
+    /// Its agent id, as `chancery key signing` says it there: 64 hexadecimal digits.
+    pub(crate) id: String,
 }
 
 /// How often anyone may ask anything.

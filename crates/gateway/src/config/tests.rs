@@ -133,6 +133,20 @@ fn a_key_that_there_once_was_is_refused_with_what_took_its_place() {
 }
 
 #[test]
+fn gateways_are_listed_once_and_by_their_ids() {
+    let id = "f5977c8283546a63723bc31d2619124f11db4658643336741df81757d5ad3062";
+    let gateway = |name: &str, id: &str| format!("[[identity.gateway]]\nname = \"{name}\"\nid = \"{id}\"\n");
+    assert!(read_with(&gateway("berlin", id), &[]).is_ok());
+    let told =
+        complaints(&(gateway("berlin", id) + &gateway("other", id) + &gateway("url", "https://x.example")));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("`identity.gateway.1.id`: the gateway is listed twice"), "{told:?}");
+    assert!(told[1].contains("is no agent id") && told[1].contains("chancery key signing"), "{told:?}");
+    let many: String = (0..17).map(|place| gateway("many", &format!("{place:0>64}"))).collect();
+    assert!(complaints(&many)[0].contains("must have at most 16 entries"));
+}
+
+#[test]
 fn only_this_machine_looks_after_it() {
     let told = complaints("[admin]\nlisten = \"0.0.0.0:9090\"\n");
     assert!(told[0].contains("others than this machine could reach it"), "{told:?}");

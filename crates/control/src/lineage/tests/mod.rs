@@ -1,6 +1,7 @@
 //! The gate as a whole: who hangs under whom, what tokens prove, what is open.
 
 mod attribution;
+mod federated;
 mod open;
 mod tokens;
 

@@ -64,7 +64,7 @@ fn a_cancel_reaches_what_an_agent_called_without_a_token() {
     assert_eq!(agents(&gate.open.cascade(&other)), BTreeSet::from(["lost"]));
 }
 
-fn edge(hop: &OpenHop, settled: bool) -> Edge {
+pub(super) fn edge(hop: &OpenHop, settled: bool) -> Edge {
     let at = Timestamp::from_millis(0);
     let ended = Settled { at, charged: Amount::ONE_TASK, source: CostSource::Metered, state: None };
     Edge {
@@ -83,6 +83,7 @@ fn edge(hop: &OpenHop, settled: bool) -> Edge {
         opened: at,
         reserved: hop.reserved,
         limits: chancery_protocol::CallLimits::default(),
+        origin: hop.origin.clone(),
         settled: settled.then_some(ended),
     }
 }
