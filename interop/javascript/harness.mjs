@@ -1,5 +1,6 @@
 // What every JavaScript client here shares: one JSON line a scenario, a receiver of notifications, and `expect`.
 
+import { appendFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 
@@ -67,9 +68,32 @@ function report(scenario, outcome, detail) {
   process.stdout.write(`${JSON.stringify({ scenario, outcome, detail })}\n`);
 }
 
+/**
+ * `--log FILE`, which gets a line for each message that is worked on; `--binding B`, the only one that is offered; `--grpc-at
+ * HOST:PORT`, where gRPC is found, if it is led there from elsewhere.
+ */
+function server() {
+  const text = { type: 'string' };
+  return parseArgs({ options: { log: text, binding: text, 'grpc-at': text }, strict: false }).values;
+}
+
+/** Writes down that a message is worked on, before anything is done about it. */
+export function executed(text) {
+  const { log } = server();
+  if (log) appendFileSync(log, `${JSON.stringify({ event: 'execute', word: text.split(' ')[0], text })}\n`);
+}
+
+/** Those of the interfaces that are to stand on the card. */
+export function offered(interfaces) {
+  const { binding, 'grpc-at': grpcAt } = server();
+  const isOf = (one, name) => [one.protocolBinding, one.transport].includes(name);
+  const seen = interfaces.map((one) => (grpcAt && isOf(one, 'GRPC') ? { ...one, url: grpcAt } : one));
+  return seen.filter((one) => !binding || isOf(one, binding));
+}
+
 /** Says that a server is there. It goes when whoever started it closes its standard input. */
-export function ready(url) {
-  process.stdout.write(`${JSON.stringify({ url })}\n`);
+export function ready(url, grpc) {
+  process.stdout.write(`${JSON.stringify({ url, grpc })}\n`);
   process.stdin.on('end', () => process.exit(0));
   process.stdin.resume();
 }

@@ -17,6 +17,9 @@ GREETING = 'tck-echo Grüße, 世界 🦀'
 FILE_BYTES = bytes(range(256))
 DATA = {'key': 'välue', 'count': 42, 'nested': {'list': [1, 2.5, True, 'x']}}
 
+# The extension under which usage is reported.
+USAGE = 'urn:chancery:ext:usage:v1'
+
 # No server has a task of this id.
 UNKNOWN_TASK = '00000000-0000-4000-8000-000000000000'
 
@@ -57,9 +60,34 @@ def report(scenario, outcome, detail):
     print(json.dumps({'scenario': scenario, 'outcome': outcome, 'detail': detail}), flush=True)
 
 
-def ready(url):
+def server_arguments():
+    """`--log FILE`, which gets a line for each message that is worked on; `--binding B`, the only one that is offered; `--grpc-at
+    HOST:PORT`, where gRPC is found, if it is led there from elsewhere."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--log')
+    parser.add_argument('--binding')
+    parser.add_argument('--grpc-at')
+    return parser.parse_args()
+
+
+def executed(text):
+    """Writes down that a message is worked on, before anything is done about it."""
+    log = server_arguments().log
+    if log:
+        with open(log, 'a', buffering=1) as lines:
+            lines.write(json.dumps({'event': 'execute', 'word': text.partition(' ')[0], 'text': text}) + '\n')
+
+
+def offered(bindings):
+    """Those of the pairs, of the name of a binding and where it is, that are to stand on the card."""
+    wanted = server_arguments()
+    seen = [(name, wanted.grpc_at if name == 'GRPC' and wanted.grpc_at else place) for name, place in bindings]
+    return [pair for pair in seen if wanted.binding in (None, pair[0])]
+
+
+def ready(url, grpc=None):
     """Says that a server is there. It goes when whoever started it closes its standard input."""
-    print(json.dumps({'url': url}), flush=True)
+    print(json.dumps({'url': url, 'grpc': grpc}), flush=True)
 
 
 async def until_abandoned():

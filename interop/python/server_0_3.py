@@ -1,6 +1,7 @@
 """An agent on the server of a2a-sdk 0.3 that behaves as README.md says, over v0.3 on every binding."""
 
 import asyncio
+import json
 import socket
 
 from a2a import types as a2a
@@ -31,6 +32,9 @@ def text_part(text):
 class Agent(AgentExecutor):
     async def execute(self, context, event_queue):
         text = context.get_user_input()
+        harness.executed(text)
+        if text.startswith('tck-error'):
+            raise RuntimeError('the work is done')
         if text.startswith('tck-message-response'):
             await event_queue.enqueue_event(new_agent_text_message('Direct message response', context.context_id))
             return
@@ -39,6 +43,10 @@ class Agent(AgentExecutor):
             await event_queue.enqueue_event(new_task(context.message))
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         await self._work(begun.parts[0].root.text, text, context.message, updater)
+
+    async def _report(self, text, updater):
+        usage = {harness.USAGE: json.loads(text.partition(' ')[2])}
+        await updater.update_status(a2a.TaskState.completed, final=True, metadata=usage)
 
     async def _work(self, begun, text, message, updater):
         if begun.startswith('tck-multi-turn') and text != 'done':
@@ -56,6 +64,9 @@ class Agent(AgentExecutor):
             await updater.add_artifact(
                 [text_part('chunk-2')], artifact_id='chunks', append=True, last_chunk=True
             )
+        if begun.startswith('tck-usage'):
+            await self._report(begun, updater)
+            return
         if begun.startswith('tck-echo'):
             await updater.add_artifact(list(message.parts), artifact_id='echo')
         await updater.complete()
@@ -66,16 +77,17 @@ class Agent(AgentExecutor):
 
 def card(http, grpc_address):
     modes = ['text/plain', 'application/json', 'application/octet-stream']
-    interfaces = [('JSONRPC', f'{http}/'), ('HTTP+JSON', f'{http}/rest'), ('GRPC', grpc_address)]
+    interfaces = harness.offered([('JSONRPC', f'{http}/'), ('HTTP+JSON', f'{http}/rest'), ('GRPC', grpc_address)])
+    preferred, url = interfaces[0]
     return a2a.AgentCard(
         name='interop-python-0.3',
         description='Behaves as the interop scenarios ask',
         version='1.0.0',
         provider=a2a.AgentProvider(organization='Interop', url='https://interop.example'),
         protocol_version='0.3.0',
-        url=f'{http}/',
-        preferred_transport='JSONRPC',
-        additional_interfaces=[a2a.AgentInterface(transport=name, url=url) for name, url in interfaces],
+        url=url,
+        preferred_transport=preferred,
+        additional_interfaces=[a2a.AgentInterface(transport=name, url=place) for name, place in interfaces],
         capabilities=a2a.AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=modes,
         default_output_modes=modes,
@@ -103,7 +115,7 @@ async def main():
     app = Starlette(routes=[*jsonrpc.routes(), Mount('/rest', rest)])
     server = uvicorn.Server(uvicorn.Config(app, log_level='warning'))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    harness.ready(url)
+    harness.ready(url, grpc_address)
     await harness.until_abandoned()
     server.should_exit = server.force_exit = True
     await grpc_server.stop(None)

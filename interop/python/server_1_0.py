@@ -1,6 +1,7 @@
 """An agent on the server of a2a-sdk 1.x that behaves as README.md says, over v1.0 on every binding."""
 
 import asyncio
+import json
 import socket
 
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
@@ -25,6 +26,9 @@ import uvicorn
 class Agent(AgentExecutor):
     async def execute(self, context, event_queue):
         text = context.get_user_input()
+        harness.executed(text)
+        if text.startswith('tck-error'):
+            raise RuntimeError('the work is done')
         if text.startswith('tck-message-response'):
             await event_queue.enqueue_event(new_text_message('Direct message response', context_id=context.context_id))
             return
@@ -33,6 +37,10 @@ class Agent(AgentExecutor):
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         begun = context.current_task.history[0] if context.current_task else context.message
         await self._work(begun.parts[0].text, text, context.message, updater)
+
+    async def _report(self, text, updater):
+        usage = {harness.USAGE: json.loads(text.partition(' ')[2])}
+        await updater.update_status(a2a.TaskState.TASK_STATE_COMPLETED, metadata=usage)
 
     async def _work(self, begun, text, message, updater):
         if begun.startswith('tck-multi-turn') and text != 'done':
@@ -50,6 +58,9 @@ class Agent(AgentExecutor):
             await updater.add_artifact(
                 [new_text_part('chunk-2')], artifact_id='chunks', append=True, last_chunk=True
             )
+        if begun.startswith('tck-usage'):
+            await self._report(begun, updater)
+            return
         if begun.startswith('tck-echo'):
             await updater.add_artifact(list(message.parts), artifact_id='echo')
         await updater.complete()
@@ -59,7 +70,7 @@ class Agent(AgentExecutor):
 
 
 def card(http, grpc_address):
-    interfaces = [('JSONRPC', f'{http}/'), ('HTTP+JSON', f'{http}/rest'), ('GRPC', grpc_address)]
+    interfaces = harness.offered([('JSONRPC', f'{http}/'), ('HTTP+JSON', f'{http}/rest'), ('GRPC', grpc_address)])
     return a2a.AgentCard(
         name='interop-python-1.0',
         description='Behaves as the interop scenarios ask',
@@ -99,7 +110,7 @@ async def main():
     ]
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level='warning'))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    harness.ready(url)
+    harness.ready(url, grpc_address)
     await harness.until_abandoned()
     server.should_exit = server.force_exit = True
     await grpc_server.stop(None)

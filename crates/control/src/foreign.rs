@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use crate::Millis;
-use crate::ledger::{Account, Cap, Ledger, Reservation};
+use crate::ledger::{Account, Cap, Ledger, charge};
 
 /// For how long an account that nobody needs is kept: by then the last of its calls is in the record.
 const KEPT: Duration = Duration::from_secs(10);
@@ -47,9 +47,9 @@ impl ForeignRoots {
     }
 
     /// Makes the account of a root that was charged with so much before, unless there is one.
-    pub(crate) fn recall(&self, ledger: &Ledger, root: HopId, cap: Cap, charged: Amount, now: Millis) {
+    pub(crate) fn recall(&self, ledger: &Ledger, root: HopId, cap: Cap, before: Amount, now: Millis) {
         let Some(account) = ledger.root(root, cap) else { return };
-        Reservation::force([account.clone()], Amount::default(), now).settle(charged, now);
+        charge(std::slice::from_ref(&account), before, now);
         self.keep(root, account, now);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     Admitted, BoxFuture, Call, CallContext, Denied, DynEndpoint, Error, ErrorCode, GetTaskRequest, Queued,
-    Reply, Request, SendMessageResponse,
+    Reply, Request, SendMessageResponse, UsageReport,
 };
 
 use tracing::Instrument as _;
@@ -82,8 +82,8 @@ impl Pipeline {
             (true, None) => return Err(nobody_here(&self.agent.name).into()),
         };
         let reply = executor.dispatch(permitted).instrument(held.span().clone()).await;
-        if let Ok(Reply::Sent(SendMessageResponse::Message(_))) = &reply {
-            held.answered();
+        if let Ok(Reply::Sent(SendMessageResponse::Message(message))) = &reply {
+            held.answered(message.metadata.as_ref().and_then(UsageReport::in_metadata));
         }
         reply
     }

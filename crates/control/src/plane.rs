@@ -15,7 +15,7 @@ use crate::containment::Containment;
 use crate::foreign::ForeignRoots;
 use crate::held::Held;
 use crate::identity::IdentityResolver;
-use crate::ledger::{Ledger, Prices, Unlimited};
+use crate::ledger::{Account, Ledger, Prices, Scope, Unlimited};
 use crate::lineage::{Lineage, Open};
 use crate::policy::{Policy, Slots};
 use crate::routing::Pool;
@@ -193,6 +193,11 @@ impl Plane {
             }
         }
         late.iter().for_each(|held| held.time_is_up());
+    }
+
+    /// The account of what an agent has reported above what its calls could pay for, if that is limited.
+    pub(crate) fn overruns_of(&self, agent: &Arc<str>, now: Millis) -> Option<Arc<Account>> {
+        self.ledger.account(&Scope::Overrun(agent.clone()), now)
     }
 
     /// The open call of this id.

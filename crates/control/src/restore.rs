@@ -11,7 +11,7 @@ use crate::Millis;
 use crate::foreign;
 use crate::gate::Given;
 use crate::held::{Held, Leaving, is_cut_short};
-use crate::ledger::{Account, Accounts, Reservation};
+use crate::ledger::{Account, Accounts, Reservation, charge};
 use crate::lineage::{Allowance, DEEPEST};
 use crate::plane::Plane;
 use crate::policy::Caps;
@@ -31,9 +31,14 @@ pub struct RestoredCall {
 }
 
 impl Plane {
-    /// Books what was charged before a restart, in the order in which it was, before anything is let through.
+    /// Charges what was charged before a restart, in the order in which it was, before anything is let through.
     pub fn charged_before(&self, accounts: &Accounts, charged: Amount, at: Millis) {
-        Reservation::force(accounts, Amount::default(), at).settle(charged, at);
+        charge(accounts, charged, at);
+    }
+
+    /// Books what an agent had reported before a restart above what its calls could pay for.
+    pub fn overran_before(&self, agent: &Arc<str>, overrun: Amount, at: Millis) {
+        charge(self.overruns_of(agent, at).as_slice(), overrun, at);
     }
 
     /// The accounts that are charged for a call to an agent: of everything, of the realm, of whoever pays, of the agent.
@@ -100,7 +105,7 @@ impl Plane {
                 }
             };
             if let Some(settled) = edge.settled {
-                Reservation::force([account.clone()], Amount::default(), now).settle(settled.charged, now);
+                charge(std::slice::from_ref(account), settled.charged, now);
             }
         }
         roots

@@ -22,6 +22,8 @@ pub(crate) fn of(open: &OpenHop, trace: &str) -> Span {
         state = Empty,
         actual_tokens = Empty,
         actual_cost_usd = Empty,
+        overrun_tokens = Empty,
+        overrun_usd = Empty,
         cost_source = Empty,
     )
 }
@@ -40,4 +42,8 @@ pub(crate) fn record(span: &Span, open: &OpenHop, settled: &Settled) {
     span.record("actual_tokens", settled.charged.tokens);
     span.record("actual_cost_usd", settled.charged.micro_usd as f64 / 1e6);
     span.record("cost_source", settled.source.as_str());
+    if !settled.overrun.is_zero() {
+        span.record("overrun_tokens", settled.overrun.tokens);
+        span.record("overrun_usd", settled.overrun.micro_usd as f64 / 1e6);
+    }
 }

@@ -31,6 +31,9 @@ pub(crate) struct Metrics {
     denials: Family<DenialLabels, Counter>,
     spend: Family<SpendLabels, Counter>,
     tokens: Family<SpendLabels, Counter>,
+    overruns: Family<AgentLabels, Counter>,
+    overrun_micro_usd: Family<AgentLabels, Counter>,
+    overrun_tokens: Family<AgentLabels, Counter>,
     standing: Standings,
     /// What stands at a moment is written by one at a time.
     reading: Mutex<()>,
@@ -142,10 +145,31 @@ impl Metrics {
         registry.register("denials", "Calls that a gate refused", denials.clone());
         registry.register("spend_micro_usd", "Charged, in millionths of a US dollar", spend.clone());
         registry.register("spend_tokens", "Charged, in tokens", tokens.clone());
+        let overruns: [Family<AgentLabels, Counter>; 3] = Default::default();
+        let about = [
+            ("overruns", "Calls whose agent reported more than they could pay for"),
+            ("overrun_micro_usd", "Reported beyond that, in millionths of a US dollar"),
+            ("overrun_tokens", "Reported beyond that, in tokens"),
+        ];
+        for ((name, help), counter) in about.into_iter().zip(&overruns) {
+            registry.register(name, help, counter.clone());
+        }
+        let [overruns, overrun_micro_usd, overrun_tokens] = overruns;
         let standing = Standings::default();
         standing.register(&mut registry);
-        let reading = Mutex::default();
-        Arc::new(Self { registry, calls, seconds, denials, spend, tokens, standing, reading })
+        Arc::new(Self {
+            registry,
+            calls,
+            seconds,
+            denials,
+            spend,
+            tokens,
+            overruns,
+            overrun_micro_usd,
+            overrun_tokens,
+            standing,
+            reading: Mutex::default(),
+        })
     }
 
     /// A call was settled.
@@ -153,6 +177,13 @@ impl Metrics {
         let labels = SpendLabels { agent: call.agent.to_owned(), source: call.settled.source.as_str() };
         self.spend.get_or_create(&labels).inc_by(call.settled.charged.micro_usd);
         self.tokens.get_or_create(&labels).inc_by(call.settled.charged.tokens);
+        let overrun = call.settled.overrun;
+        if !overrun.is_zero() {
+            let labels = AgentLabels::of(call.agent);
+            self.overruns.get_or_create(&labels).inc();
+            self.overrun_micro_usd.get_or_create(&labels).inc_by(overrun.micro_usd);
+            self.overrun_tokens.get_or_create(&labels).inc_by(overrun.tokens);
+        }
     }
 
     /// Everything, in the text format of OpenMetrics.

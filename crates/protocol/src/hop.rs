@@ -14,6 +14,7 @@ use crate::id::TaskId;
 use crate::task::TaskState;
 use crate::time::Timestamp;
 use crate::usage::{Amount, CostSource, Usage};
+use crate::usage_report::IgnoredFields;
 
 /// The header that says on whose behalf a call is made.
 pub const LINEAGE_HEADER: &str = "chancery-lineage";
@@ -119,6 +120,9 @@ pub struct Settled {
     pub at: Timestamp,
     /// What was charged.
     pub charged: Amount,
+    /// What the agent has reported above that, for which no budget of the call had room. Nobody but the agent is charged.
+    #[serde(default, skip_serializing_if = "Amount::is_zero")]
+    pub overrun: Amount,
     /// Where the figures come from.
     pub source: CostSource,
     /// The state that the task was left in; none if there was no task.
@@ -126,7 +130,7 @@ pub struct Settled {
 }
 
 /// What a caller is told when its call is settled: stands under the usage extension in the metadata of the last status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Statement {
     /// What was consumed.
@@ -134,6 +138,15 @@ pub struct Statement {
     pub usage: Usage,
     /// Where the figures come from.
     pub cost_source: CostSource,
+    /// Where the tokens come from, if from elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_source: Option<CostSource>,
+    /// What the agent has reported above what its call could pay for, which is not charged to the caller.
+    #[serde(skip_serializing_if = "Amount::is_zero")]
+    pub overrun: Amount,
+    /// What the agent reported and nobody could read.
+    #[serde(skip_serializing_if = "IgnoredFields::is_empty")]
+    pub ignored: IgnoredFields,
     /// Millionths of a US dollar that the caller may still spend, if that is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_micro_usd: Option<u64>,
@@ -226,6 +239,13 @@ pub trait Hold: Send + Sync + fmt::Debug {
     /// So much in all may come to be spent; is it to be had? It is held, and not counted as spent. A refusal stops nothing:
     /// whoever asks may ask for less.
     fn set_aside(&self, total: Usage) -> Result<(), Denied>;
+
+    /// Something is about to leave this process for the call. From now on it costs what was held, unless it is
+    /// [settled](Self::settle) otherwise.
+    fn dispatched(&self) {}
+
+    /// Fields of a usage report could not be read. They count for nothing, and the statement names them.
+    fn ignore(&self, _fields: IgnoredFields) {}
 
     /// So much has been spent by now. If that is too much, the work must stop.
     fn spend(&self, total: Usage) -> Result<(), Denied>;

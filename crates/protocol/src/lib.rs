@@ -45,6 +45,7 @@ pub mod signing;
 mod task;
 mod time;
 mod usage;
+mod usage_report;
 mod validate;
 mod version;
 mod write;
@@ -74,6 +75,7 @@ pub use security::*;
 pub use task::*;
 pub use time::{InvalidTimestamp, Timestamp};
 pub use usage::{Amount, CostSource, USAGE_EXTENSION, Usage, parse_usd};
+pub use usage_report::{IgnoredFields, UsageReport};
 pub use validate::{
     DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, RequestLimits, check_input_modes, is_absolute_url, media_type_matches,
 };

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 pub const USAGE_EXTENSION: &str = "urn:chancery:ext:usage:v1";
 
 /// What was consumed. The reports of a task add up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Tokens read.
     pub input_tokens: u64,
@@ -33,9 +33,12 @@ pub struct Amount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CostSource {
-    /// Guessed from what such calls have cost before, or from a default.
+    /// Nobody has said; the figure is 0.
     #[default]
-    Estimated,
+    Unknown,
+    /// What was held for the call. Older records say `estimated`.
+    #[serde(alias = "estimated")]
+    Held,
     /// The price that the operator or the agent's card names.
     Declared,
     /// What the agent says that it has spent.
@@ -79,6 +82,11 @@ impl Usage {
 impl Amount {
     /// One call that costs nothing else.
     pub const ONE_TASK: Self = Self { micro_usd: 0, tokens: 0, tasks: 1 };
+
+    /// Whether it is nothing at all.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 // === impl CostSource ===
@@ -87,7 +95,8 @@ impl CostSource {
     /// The name as it stands in records.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Estimated => "estimated",
+            Self::Unknown => "unknown",
+            Self::Held => "held",
             Self::Declared => "declared",
             Self::Reported => "reported",
             Self::Metered => "metered",

@@ -366,3 +366,59 @@ async fn what_an_answer_says_of_its_connection_is_heeded() {
         assert_eq!(peer.calls().len(), 3, "{head}");
     }
 }
+
+/// Frames of HTTP/2: length, kind, flags, stream, payload.
+fn frame(kind: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).expect("a short payload");
+    [&[0, 0, length, kind, 0, 0, 0, 0, stream], payload].concat()
+}
+
+/// An agent by gRPC that answers the first request of each connection with these frames.
+async fn answers_with_frames(frames: Vec<u8>) -> String {
+    const SETTINGS: u8 = 4;
+    const HEADERS: u8 = 1;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let url = format!("http://{address}");
+    let card = card(&url, "GRPC", false).to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (card, frames) = (card.clone(), frames.clone());
+            tokio::spawn(async move {
+                let mut begins = [0; 24];
+                stream.read_exact(&mut begins).await.expect("the beginning of a request");
+                if begins.starts_with(b"GET") {
+                    let head =
+                        format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n", card.len());
+                    let answer = format!("{head}content-type: application/json\r\n\r\n{card}");
+                    return stream.write_all(answer.as_bytes()).await.expect("somebody who reads");
+                }
+                stream.write_all(&frame(SETTINGS, 0, &[])).await.expect("somebody who reads");
+                let mut head = [0; 9];
+                while stream.read_exact(&mut head).await.is_ok() {
+                    let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+                    stream.read_exact(&mut vec![0; length]).await.expect("the rest of the frame");
+                    if head[3] == HEADERS {
+                        stream.write_all(&frames).await.expect("somebody who reads");
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn what_a_peer_by_http2_refuses_was_never_sent() {
+    const RST_STREAM: u8 = 3;
+    const GOAWAY: u8 = 7;
+    let refused = frame(RST_STREAM, 1, &[0, 0, 0, 7]);
+    let internal = frame(RST_STREAM, 1, &[0, 0, 0, 2]);
+    let goes_away = frame(GOAWAY, 0, &[0; 8]);
+    for (frames, never_sent) in [(refused, true), (goes_away, true), (internal, false)] {
+        let url = answers_with_frames(frames).await;
+        let client = sdk::Client::builder().retries(0).connect(&url).await.expect("a peer");
+        let error = within("an answer", client.send("hello")).await.expect_err("nobody answers");
+        assert_eq!(error.was_never_sent(), never_sent, "{error:?}");
+    }
+}

@@ -179,7 +179,13 @@ impl Hold for Pass {
         let usage = usage.unwrap_or_default();
         let charged = Amount { micro_usd: usage.cost_micro_usd, tokens: usage.tokens(), tasks: 1 };
         let source = CostSource::Metered;
-        let settled = Settled { at: Timestamp::now(), charged, source, state: outcome.state() };
+        let settled = Settled {
+            at: Timestamp::now(),
+            charged,
+            overrun: Amount::default(),
+            source,
+            state: outcome.state(),
+        };
         let statement =
             Statement { usage, cost_source: source, remaining_micro_usd: Some(42), ..Default::default() };
         Settling { edge: self.edge(task, Some(settled)), settled, statement, whereabouts: None }

@@ -222,6 +222,7 @@ fn edge(scope: &Scope, task: &TaskId) -> Edge {
         settled: Some(Settled {
             at: now,
             charged,
+            overrun: Amount::default(),
             source: CostSource::Metered,
             state: Some(TaskState::Completed),
         }),

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{Amount, Timestamp};
+use chancery_protocol::{Amount, Settled, Timestamp};
 
 use crate::Store;
 use crate::edge::{MOST_EDGES, Realms};
@@ -31,6 +31,8 @@ pub struct Spend {
     pub agent: Arc<str>,
     /// What was charged.
     pub charged: Amount,
+    /// What the agent reported above what the calls could pay for.
+    pub overrun: Amount,
     /// For how many calls.
     pub calls: u64,
 }
@@ -59,6 +61,7 @@ pub struct SpendPlace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) charged: Amount,
+    pub(crate) overrun: Amount,
     pub(crate) calls: u64,
 }
 
@@ -104,7 +107,16 @@ impl Spend {
     ) -> Self {
         let from = Timestamp::from_millis(place.at.saturating_mul(1_000));
         let span = Duration::from_secs(place.span.unsigned_abs());
-        Self { from, span, realm, caller, agent, charged: sum.charged, calls: sum.calls }
+        Self {
+            from,
+            span,
+            realm,
+            caller,
+            agent,
+            charged: sum.charged,
+            overrun: sum.overrun,
+            calls: sum.calls,
+        }
     }
 }
 
@@ -129,14 +141,16 @@ impl SpendPlace {
 // === impl Sum ===
 
 impl Sum {
-    pub(crate) fn of_one(charged: Amount) -> Self {
-        let mut sum = Self { charged: Amount::default(), calls: 1 };
-        add(&mut sum.charged, charged);
+    pub(crate) fn of_one(settled: &Settled) -> Self {
+        let mut sum = Self { calls: 1, ..Self::default() };
+        add(&mut sum.charged, settled.charged);
+        add(&mut sum.overrun, settled.overrun);
         sum
     }
 
     pub(crate) fn add(&mut self, more: Self) {
         add(&mut self.charged, more.charged);
+        add(&mut self.overrun, more.overrun);
         self.calls = self.calls.saturating_add(more.calls);
     }
 }

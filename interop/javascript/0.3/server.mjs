@@ -15,7 +15,7 @@ import * as sdkGrpc from '@a2a-js/sdk/server/grpc';
 import * as grpc from '@grpc/grpc-js';
 import express from 'express';
 
-import { ready } from '../harness.mjs';
+import { executed, offered, ready } from '../harness.mjs';
 
 const ENDS = ['completed', 'canceled', 'input-required'];
 
@@ -68,6 +68,7 @@ class Agent {
   async execute(context, bus) {
     const turn = new Turn(context, bus);
     const text = textOf(context.userMessage);
+    executed(text);
     if (text.startsWith('tck-message-response')) {
       turn.message('Direct message response');
     } else {
@@ -100,6 +101,7 @@ class Agent {
       turn.artifact('chunks', [textPart('chunk-1 ')]);
       turn.artifact('chunks', [textPart('chunk-2')], { append: true, lastChunk: true });
     }
+    if (begins('tck-error')) throw new Error('the work is done');
     if (begins('tck-echo')) turn.artifact('echo', context.userMessage.parts);
     turn.state('completed');
   }
@@ -111,19 +113,20 @@ class Agent {
 
 function cardAt(url, grpcAddress) {
   const modes = ['text/plain', 'application/json', 'application/octet-stream'];
+  const additionalInterfaces = offered([
+    { url: `${url}/jsonrpc`, transport: 'JSONRPC' },
+    { url: `${url}/rest`, transport: 'HTTP+JSON' },
+    { url: grpcAddress, transport: 'GRPC' },
+  ]);
   return {
     name: 'interop-javascript-0.3',
     description: 'Behaves as the interop scenarios ask',
     version: '1.0.0',
     provider: { organization: 'Interop', url: 'https://interop.example' },
     protocolVersion: '0.3.0',
-    url: `${url}/jsonrpc`,
-    preferredTransport: 'JSONRPC',
-    additionalInterfaces: [
-      { url: `${url}/jsonrpc`, transport: 'JSONRPC' },
-      { url: `${url}/rest`, transport: 'HTTP+JSON' },
-      { url: grpcAddress, transport: 'GRPC' },
-    ],
+    url: additionalInterfaces[0].url,
+    preferredTransport: additionalInterfaces[0].transport,
+    additionalInterfaces,
     capabilities: { streaming: true, pushNotifications: true },
     defaultInputModes: modes,
     defaultOutputModes: modes,
@@ -161,4 +164,4 @@ app.use('/jsonrpc', jsonRpcHandler({ requestHandler, userBuilder }));
 app.use('/rest', restHandler({ requestHandler, userBuilder }));
 const service = sdkGrpc.grpcService({ requestHandler, userBuilder: sdkGrpc.UserBuilder.noAuthentication });
 grpcServer.addService(sdkGrpc.A2AService, service);
-ready(url);
+ready(url, `127.0.0.1:${grpcPort}`);

@@ -17,7 +17,7 @@ import * as sdkGrpc from '@a2a-js/sdk/server/grpc';
 import * as grpc from '@grpc/grpc-js';
 import express from 'express';
 
-import { ready } from '../harness.mjs';
+import { executed, offered, ready } from '../harness.mjs';
 
 /** Publishes what one turn does to its task. */
 class Turn {
@@ -69,6 +69,7 @@ class Agent {
   async execute(context, bus) {
     const turn = new Turn(context, bus);
     const text = textOf(context.userMessage);
+    executed(text);
     if (text.startsWith('tck-message-response')) {
       turn.message('Direct message response');
     } else {
@@ -102,6 +103,7 @@ class Agent {
       turn.artifact('chunks', [one]);
       turn.artifact('chunks', [two], { append: true, lastChunk: true });
     }
+    if (begins('tck-error')) throw new Error('the work is done');
     if (begins('tck-echo')) turn.artifact('echo', context.userMessage.parts);
     turn.state('TASK_STATE_COMPLETED');
   }
@@ -119,7 +121,11 @@ function cardAt(url, grpcAddress) {
     description: 'Behaves as the interop scenarios ask',
     version: '1.0.0',
     provider: { organization: 'Interop', url: 'https://interop.example' },
-    supportedInterfaces: [at('JSONRPC', `${url}/jsonrpc`), at('HTTP+JSON', `${url}/rest`), at('GRPC', grpcAddress)],
+    supportedInterfaces: offered([
+      at('JSONRPC', `${url}/jsonrpc`),
+      at('HTTP+JSON', `${url}/rest`),
+      at('GRPC', grpcAddress),
+    ]),
     capabilities: { streaming: true, pushNotifications: true },
     defaultInputModes: modes,
     defaultOutputModes: modes,
@@ -158,4 +164,4 @@ app.use('/jsonrpc', jsonRpcHandler({ requestHandler, userBuilder }));
 app.use('/rest', restHandler({ requestHandler, userBuilder }));
 const service = sdkGrpc.grpcService({ requestHandler, userBuilder: sdkGrpc.UserBuilder.noAuthentication });
 grpcServer.addService(sdkGrpc.A2AService, service);
-ready(url);
+ready(url, `127.0.0.1:${grpcPort}`);

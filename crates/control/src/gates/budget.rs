@@ -6,7 +6,9 @@ use chancery_protocol::{BoxFuture, Denied, DeniedKind, Principal};
 
 use crate::foreign;
 use crate::gate::{Continue, Gate, Passage, Verdict};
-use crate::ledger::{Account, Accounts, Admission, Metric, Standing, UNATTRIBUTED, check_by};
+use crate::ledger::{
+    Account, Accounts, Admission, Cap, Limited, Metric, Scope, Standing, UNATTRIBUTED, check_by, exceeded,
+};
 use crate::lineage::{Descent, Payer};
 use crate::policy::{self, Facts, Subject};
 
@@ -29,21 +31,20 @@ impl Gate for BudgetGate {
         let (plane, terms) = (passage.plane.clone(), passage.terms.clone());
         passage.given.skill = skill(passage);
         let accounts = accounts(passage);
-        let money = accounts.iter().any(|account| account.limits(Metric::MicroUsd, &terms.edition));
+        if let Some(denied) = overrun(passage) {
+            return Verdict::Deny(denied);
+        }
         let tariff = terms.prices.tariff(&passage.agent.name, passage.given.skill.as_ref());
-        let ceiling = passage.call.context.ceiling_micro_usd;
-        let estimated = tariff.estimate(ceiling, money);
+        let is_root = passage.given.descent.as_ref().is_none_or(|descent| descent.parent.is_none());
+        // The account of the root keeps to the ceiling, for this call and for all that it leads to. Were all of it held for this
+        // one, there would be nothing left for those.
+        let ceiling = passage.call.context.ceiling_micro_usd.filter(|_| !is_root);
+        let estimated = tariff.estimate(ceiling, limited(passage, &accounts));
         passage.given.tariff = Some(tariff);
-        let mut estimate = match estimated {
+        let estimate = match estimated {
             Ok(estimate) => estimate,
             Err(denied) => return Verdict::Deny(denied),
         };
-        let is_root = passage.given.descent.as_ref().is_none_or(|descent| descent.parent.is_none());
-        if is_root && ceiling.is_some() {
-            // The account of the root keeps to the ceiling, for this call and for all that it leads to. Were all of it held
-            // for this one, there would be nothing left for those.
-            estimate.hold.micro_usd = estimate.expected.amount.micro_usd;
-        }
         passage.note("budget", || {
             format!("holds {} micro-USD and {} tokens", estimate.hold.micro_usd, estimate.hold.tokens)
         });
@@ -105,6 +106,31 @@ fn untold() -> Denied {
         observed: Some("what the call of the other gateway has cost here so far cannot be read".into()),
         hint: Some("try again later".into()),
         ..Denied::new(BudgetGate.name(), DeniedKind::Unavailable, SPENT_UNKNOWN)
+    }
+}
+
+/// Why an agent gets no calls that has reported too much above what they could pay for.
+fn overrun(passage: &Passage) -> Option<Denied> {
+    let (agent, edition, now) = (&passage.agent.name, &passage.terms.edition, passage.now);
+    let account = passage.plane.ledger.account_by(edition, &Scope::Overrun(agent.clone()), now)?;
+    exceeded(&account, edition, now).map(|short| short.of_overruns(agent))
+}
+
+/// What the operator limits for a call, or that of another gateway that it is made for. What its caller limits itself asks
+/// nothing of a price.
+fn limited(passage: &Passage, accounts: &Accounts) -> Limited {
+    let terms = &passage.terms;
+    let is_own = |account: &Account| matches!(account.scope(), Scope::Root(_) | Scope::Hop(_));
+    let shared = |metric| {
+        let limits = |account: &Arc<Account>| !is_own(account) && account.limits(metric, &terms.edition);
+        accounts.iter().any(limits)
+    };
+    let origin = passage.given.descent.as_ref().and_then(Descent::origin);
+    let there = origin.map_or_else(Cap::default, |origin| foreign::cap(Cap::default(), origin));
+    let caps = [terms.settings.root_cap, terms.settings.call_cap, there];
+    Limited {
+        money: caps.iter().any(|cap| cap.micro_usd.is_some()) || shared(Metric::MicroUsd),
+        tokens: caps.iter().any(|cap| cap.tokens.is_some()) || shared(Metric::Tokens),
     }
 }
 

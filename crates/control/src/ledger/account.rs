@@ -8,14 +8,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use chancery_protocol::Amount;
 use smallvec::{SmallVec, smallvec};
 
 use super::atomic::AtomicU64;
 use super::ceiling::Ceilings;
 use super::edition::{Edition, Measure, PLACES};
 use super::frame::Frame;
-use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window, amount_of, by_metric};
+use super::limits::{Cap, Caps, METRICS, Metric, NO_CAP, Scope, Window};
 use super::queue::WaitQueue;
 use super::shortfall::{Frees, Shortfall};
 use super::tally::Tally;
@@ -25,9 +24,9 @@ use crate::Millis;
 #[derive(Debug)]
 pub struct Account {
     used: [AtomicU64; METRICS],
-    spent: Tally,
-    ceilings: Ceilings,
-    frames: Frames,
+    pub(super) spent: Tally,
+    pub(super) ceilings: Ceilings,
+    pub(super) frames: Frames,
     /// Whether any window has ever limited the metric. What was not is not counted.
     limited: [bool; METRICS],
     scope: Scope,
@@ -36,7 +35,7 @@ pub struct Account {
 }
 
 /// The windows of an account. One is at hand, since accounts that end with a call are made for every call.
-type Frames = SmallVec<[Frame; 1]>;
+pub(super) type Frames = SmallVec<[Frame; 1]>;
 
 /// How one limit of an account stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +52,8 @@ pub struct Standing {
     pub charged: u64,
     /// What can still be reserved.
     pub remaining: u64,
-    /// By how much the limit has been passed.
-    pub debt: u64,
     /// When something is free again, if nothing is left now and time alone will free it.
     pub frees_at: Option<Millis>,
-}
-
-/// What was forgotten of an account, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reset {
-    /// When.
-    pub at: Millis,
-    /// What had been charged within each window.
-    pub forgotten: Vec<(Window, Amount)>,
 }
 
 /// How much is left of each metric; none where nothing is limited.
@@ -162,17 +150,6 @@ impl Account {
         }
     }
 
-    /// Adds to the limits of a window: until the day or month ends, or for as long as a rolling window is. Says whether
-    /// the account has such a window. What is not limited stays so.
-    pub fn top_up(&self, window: Window, more: Amount, now: Millis) -> bool {
-        let Some(frame) = self.frames.iter().find(|frame| frame.window == window) else { return false };
-        let amending = self.ceilings.amend();
-        frame.top_up(by_metric(more), now);
-        drop(amending);
-        self.queue.advance(Some(now));
-        true
-    }
-
     /// Whether what these limits are about has been counted here.
     pub(super) fn can_hold(&self, caps: &Caps) -> bool {
         caps.windows().all(|(window, cap)| {
@@ -187,54 +164,6 @@ impl Account {
         let _amending = self.ceilings.amend();
         for frame in &self.frames {
             frame.set_cap(place, caps.over(frame.window));
-        }
-    }
-
-    /// Forgets what was charged, in all windows. What is held stays held. Says what was forgotten, for whoever wants
-    /// it to outlive the process.
-    pub fn reset(&self, now: Millis) -> Reset {
-        self.turn(now);
-        let amending = self.ceilings.amend();
-        let spent = self.spent.sums();
-        let forget = |frame: &Frame| {
-            let starts = frame.starts();
-            frame.forget(spent);
-            let forgotten = std::array::from_fn(|metric| spent[metric].saturating_sub(starts[metric]));
-            (frame.window, amount_of(forgotten))
-        };
-        let forgotten = self.frames.iter().map(forget).collect();
-        drop(amending);
-        self.queue.advance(Some(now));
-        Reset { at: now, forgotten }
-    }
-
-    /// Forgets again what a reset of an earlier process forgot within the last minute or hour. To be called between what
-    /// was charged before it and what was charged after.
-    pub fn reset_before(&self, reset: &Reset) {
-        self.turn(reset.at);
-        let _amending = self.ceilings.amend();
-        let spent = self.spent.sums();
-        for frame in self.frames.iter().filter(|frame| !frame.window.is_calendar()) {
-            frame.forget(spent);
-        }
-    }
-
-    /// Forgets again what it forgot of the day and the month, if those are not over. To be called when all that was charged
-    /// has been booked, since of days that is known only as a whole.
-    pub fn reset_earlier(&self, reset: &Reset, now: Millis) {
-        self.turn(now);
-        let _amending = self.ceilings.amend();
-        let spent = self.spent.sums();
-        for frame in self.frames.iter().filter(|frame| frame.window.is_calendar()) {
-            let forgotten = reset.forgotten.iter().find(|(window, _)| *window == frame.window);
-            if let (Some((_, forgotten)), true) = (forgotten, frame.window.is_same_period(reset.at, now)) {
-                let starts = frame.starts();
-                let after = std::array::from_fn(|metric| {
-                    let after = starts[metric].saturating_add(by_metric(*forgotten)[metric]);
-                    after.min(spent[metric])
-                });
-                frame.forget(after);
-            }
         }
     }
 
@@ -317,18 +246,37 @@ impl Account {
 
     #[inline]
     fn take_one(&self, metric: usize, asked: u64, ceiling: u64) -> bool {
+        self.take_between(metric, asked, asked, ceiling) == asked
+    }
+
+    /// Takes as much as there is room for, of each metric by itself, and says how much that is.
+    pub(super) fn take_partly(
+        &self,
+        asked: [u64; METRICS],
+        by: Option<&Edition>,
+        now: Millis,
+    ) -> [u64; METRICS] {
+        let ceilings = self.ceilings(by, now);
+        std::array::from_fn(|metric| match self.limited[metric] {
+            true => self.take_between(metric, 0, asked[metric], ceilings[metric]),
+            false => asked[metric],
+        })
+    }
+
+    /// Takes what there is room for up to `most`, or nothing if that is less than `least`.
+    #[inline]
+    fn take_between(&self, metric: usize, least: u64, most: u64, ceiling: u64) -> u64 {
+        if most == 0 {
+            return 0;
+        }
         let mut used = self.used[metric].load(SeqCst);
         loop {
-            let after = used.saturating_add(asked);
-            if after > ceiling {
-                return false;
+            let taken = most.min(ceiling.saturating_sub(used));
+            if taken == 0 || taken < least {
+                return 0;
             }
-            // Nothing is asked for, and nothing is owed either.
-            if asked == 0 {
-                return true;
-            }
-            match self.used[metric].compare_exchange(used, after, SeqCst, SeqCst) {
-                Ok(_) => return true,
+            match self.used[metric].compare_exchange(used, used + taken, SeqCst, SeqCst) {
+                Ok(_) => return taken,
                 Err(newer) => used = newer,
             }
         }
@@ -355,6 +303,17 @@ impl Account {
                 self.used[metric].fetch_sub(taken, SeqCst);
             }
         }
+    }
+
+    /// The limit that charges alone have passed, if any has. Only what needs no room passes one: overruns.
+    pub(super) fn exceeded(&self, by: Option<&Edition>, now: Millis) -> Option<Shortfall> {
+        let ceilings = self.ceilings(by, now);
+        let is_over = |metric: usize| self.used[metric].load(SeqCst) > ceilings[metric];
+        if !(0..METRICS).any(is_over) {
+            return None;
+        }
+        let limits = self.limits_against([0; METRICS], by, now).map(|(_, short)| short);
+        limits.filter(|short| short.observed > short.cap).reduce(Shortfall::or_worse)
     }
 
     /// Turns what was held into a charge. `used` comes first, so that it is never less than `spent`.
@@ -424,7 +383,7 @@ impl Account {
                 frees: self.frees(frame, metric.index(), asked, standing.cap),
                 now,
             };
-            Some((asked > standing.remaining || standing.debt > 0, short))
+            Some((asked > standing.remaining, short))
         })
     }
 
@@ -451,7 +410,6 @@ impl Account {
             held: used.saturating_sub(spent),
             charged: spent.saturating_sub(start),
             remaining,
-            debt: in_window.saturating_sub(cap),
             frees_at,
         })
     }

@@ -59,11 +59,6 @@ impl Window {
         matches!(self, Self::Day | Self::Month)
     }
 
-    /// Whether both lie in one period.
-    pub(super) fn is_same_period(self, one: Millis, other: Millis) -> bool {
-        self.end_of_period(one.0.min(LATEST)) == self.end_of_period(other.0.min(LATEST))
-    }
-
     /// How many whole periods there were until then. Divides by constants, which is multiplying.
     fn periods(self, until: u64) -> u64 {
         match self {
@@ -243,6 +238,16 @@ impl Frame {
         for slot in &self.starts {
             for (start, spent) in slot.iter().zip(spent) {
                 start.fetch_max(spent, SeqCst);
+            }
+        }
+    }
+
+    /// Takes back what was forgotten beyond what was spent. Only while nobody else has the account.
+    pub(super) fn forget_at_most(&self, spent: [u64; METRICS]) {
+        for slot in &self.starts {
+            for (start, spent) in slot.iter().zip(spent) {
+                let known = start.load(SeqCst).min(spent);
+                start.store(known, SeqCst);
             }
         }
     }

@@ -44,6 +44,8 @@ pub enum Level {
     Caller,
     /// An agent that is called.
     Agent,
+    /// What an agent has reported above what its calls could pay for.
+    Overrun,
     /// A root call and all that is done on its behalf.
     Root,
     /// One call.
@@ -66,6 +68,8 @@ pub enum Scope {
     },
     /// Of an agent, whoever calls it.
     Agent(Arc<str>),
+    /// Of what an agent has reported above what its calls could pay for.
+    Overrun(Arc<str>),
     /// Of a root call and all that is done on its behalf.
     Root(HopId),
     /// Of one call.
@@ -135,6 +139,8 @@ pub struct Limits {
     pub unattributed: Caps,
     /// By the name of the agent.
     pub agent: LevelLimits,
+    /// For what each agent reports above what its calls could pay for. Beyond that it gets no calls.
+    pub overrun: Caps,
     /// What happens to a call for which there is no room.
     pub overflow: Overflow,
     /// How many accounts there may be. Whoever comes when all of them are in use shares one with the others that do.
@@ -152,7 +158,7 @@ pub(super) const NO_CAP: u64 = u64::MAX;
 
 /// More than this is never counted for one call, so that no report can make a sum overflow: a million calls would
 /// have to say as much. It is 17 million dollars.
-pub(super) const MOST: u64 = 1 << 44;
+pub(crate) const MOST: u64 = 1 << 44;
 
 // === impl Metric ===
 
@@ -232,6 +238,7 @@ impl Level {
             Self::Realm => "realm",
             Self::Caller => "caller",
             Self::Agent => "agent",
+            Self::Overrun => "overrun",
             Self::Root => "root",
             Self::Hop => "hop",
         }
@@ -248,6 +255,7 @@ impl Scope {
             Self::Realm(_) => Level::Realm,
             Self::Caller { .. } => Level::Caller,
             Self::Agent(_) => Level::Agent,
+            Self::Overrun(_) => Level::Overrun,
             Self::Root(_) => Level::Root,
             Self::Hop(_) => Level::Hop,
             Self::Others(level) => *level,
@@ -262,6 +270,7 @@ impl fmt::Display for Scope {
             Self::Realm(name) => write!(f, "realm `{name}`"),
             Self::Caller { realm, id } => write!(f, "caller `{id}` of realm `{realm}`"),
             Self::Agent(name) => write!(f, "agent `{name}`"),
+            Self::Overrun(name) => write!(f, "overruns of agent `{name}`"),
             Self::Root(hop) => write!(f, "root call `{hop}`"),
             Self::Hop(hop) => write!(f, "call `{hop}`"),
             Self::Others(level) => write!(f, "every further {}", level.as_str()),
@@ -339,6 +348,7 @@ impl Limits {
             }
             Scope::Caller { id, .. } => self.caller.of(id),
             Scope::Agent(name) => self.agent.of(name),
+            Scope::Overrun(_) => (!self.overrun.is_none()).then_some(&self.overrun),
             Scope::Others(level) => self.default_of(*level).filter(|caps| !caps.is_none()),
             Scope::Root(_) | Scope::Hop(_) => None,
         }
@@ -352,6 +362,7 @@ impl Limits {
             Level::Realm => Some(&self.realm.default),
             Level::Caller => Some(&self.caller.default),
             Level::Agent => Some(&self.agent.default),
+            Level::Overrun => Some(&self.overrun),
             Level::Root | Level::Hop => None,
         }
     }
@@ -365,6 +376,7 @@ impl Default for Limits {
             caller: LevelLimits::default(),
             unattributed: Caps::default(),
             agent: LevelLimits::default(),
+            overrun: Caps::default(),
             overflow: Overflow::default(),
             max_accounts: 100_000,
         }

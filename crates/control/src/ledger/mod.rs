@@ -3,7 +3,8 @@
 //! Money is reserved before a call runs and settled after it, in whole millionths of a dollar. A call is charged to the
 //! accounts of several levels at once: everything, its realm, its caller, the agent, the root call it goes back to, and
 //! itself. What is held and what was charged within a window never pass the limit together, whatever runs at the
-//! same time; only what a foreign agent reports in excess of its reservation can, and that debt keeps further calls out.
+//! same time. What an agent elsewhere reports above its reservation is charged as far as every account has room; the rest is
+//! an overrun, on an account of that agent alone.
 //!
 //! Nothing here reads a clock or waits. Memory is what counts; after a restart it is rebuilt from the [`Edge`]s in the
 //! store. Once the accounts of a call are resolved, to reserve and to settle waits for no lock and allocates nothing.
@@ -45,6 +46,7 @@ mod line;
 mod prices;
 mod queue;
 mod reservation;
+mod resets;
 mod shortfall;
 mod tally;
 #[cfg(test)]
@@ -58,15 +60,18 @@ use chancery_protocol::{Amount, Edge, HopId};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-pub use account::{Account, Remaining, Reset, Standing};
+pub use account::{Account, Remaining, Standing};
 pub use edition::Edition;
-pub(crate) use limits::UNATTRIBUTED;
 pub use limits::{Cap, Caps, Level, LevelLimits, Limits, Metric, Overflow, Scope, Window};
-pub use prices::{Estimate, Figure, Price, PriceSettings, Prices, Tariff, UnknownCost};
+pub(crate) use limits::{MOST, UNATTRIBUTED};
+pub use prices::{Estimate, Figure, Limited, Price, PriceSettings, Prices, Tariff, UnknownCost};
 pub use queue::{Admission, Ticket};
-pub use reservation::{Accounts, Reservation, check, check_by, reserve};
+pub(crate) use reservation::exceeded;
+pub use reservation::{Accounts, Reservation, charge, check, check_by, reserve};
+pub use resets::Reset;
 pub use shortfall::{
-    BUDGET_EXCEEDED, BUDGET_QUEUE_FULL, BUDGET_WAIT_EXPIRED, COST_UNKNOWN, Frees, Refusal, Shortfall,
+    BUDGET_EXCEEDED, BUDGET_OVERRUN, BUDGET_QUEUE_FULL, BUDGET_WAIT_EXPIRED, COST_UNKNOWN, Frees, Refusal,
+    Shortfall,
 };
 
 use crate::Millis;
@@ -210,7 +215,7 @@ impl Ledger {
         self.queue.depth()
     }
 
-    /// Books what was settled before a restart, and holds again what was not.
+    /// Charges what was settled before a restart, and holds again what was not.
     ///
     /// To be called with the edges in the order in which they were settled, from the beginning of the month on, before
     /// anything is let through; `accounts` says which accounts an edge is charged to. What comes out of order counts
@@ -226,8 +231,9 @@ impl Ledger {
             let accounts = accounts(edge);
             match &edge.settled {
                 Some(settled) => {
-                    let at = Millis::from(settled.at).min(now);
-                    Reservation::force(accounts, Amount::default(), at).settle(settled.charged, at);
+                    let overruns = self.account(&Scope::Overrun(edge.agent.clone()), now);
+                    charge(overruns.as_slice(), settled.overrun, Millis::from(settled.at).min(now));
+                    charge(&accounts, settled.charged, Millis::from(settled.at).min(now));
                 }
                 // What is held belongs to no period, and begins none.
                 None => open.push((edge.hop, Reservation::force(accounts, edge.reserved, Millis(0)))),
@@ -266,7 +272,8 @@ impl Register {
             // Nobody else can get hold of one meanwhile: that needs the lock.
             self.accounts.retain(|_, account| Arc::strong_count(account) > 1 || !account.is_idle(now));
         }
-        if self.accounts.len() < most {
+        // There are no more of these than agents, and none may stand in for another.
+        if self.accounts.len() < most || scope.level() == Level::Overrun {
             let account = Arc::new(Account::new(scope.clone(), caps(scope), queue.clone()));
             return self.accounts.entry(scope.clone()).or_insert(account).clone();
         }

@@ -19,16 +19,14 @@ pub struct Price {
     pub per_1k_tokens: u64,
 }
 
-/// What happens to a call whose cost nobody has declared or seen.
+/// What happens to a call of an agent without a price, where money is limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownCost {
-    /// It is let through and its figures are flagged: for nothing where no money is limited, else at the default.
-    #[default]
-    AllowAndFlag,
-    /// It is let through at the default, and flagged.
-    Default,
     /// It is refused.
+    #[default]
     Deny,
+    /// So much is held for it, in millionths of a US dollar, and charged if nobody reports what it has cost.
+    Hold(u64),
 }
 
 /// The settings of the prices.
@@ -38,14 +36,12 @@ pub struct PriceSettings {
     pub agents: HashMap<Arc<str>, Price>,
     /// By agent and skill; comes before that of the agent.
     pub skills: HashMap<(Arc<str>, Arc<str>), Price>,
-    /// Agents that nobody trusts: what they report may raise a charge above what was expected, and never lower it, and nothing
-    /// is learnt from it.
+    /// Agents that nobody trusts: what they report may raise a charge up to what was held, and never lower it, and nothing is
+    /// learnt from it.
     pub untrusted: BTreeSet<Arc<str>>,
-    /// What happens to a call whose cost is not known.
+    /// What happens to a call of an agent without a price, where money is limited.
     pub unknown: UnknownCost,
-    /// What such a call is taken to cost.
-    pub default: Amount,
-    /// For how many pairs of agent and skill it is remembered what they cost.
+    /// For how many pairs of agent and skill it is remembered what they use.
     pub max_tariffs: usize,
 }
 
@@ -58,33 +54,26 @@ pub struct Prices {
 
 type AgentAndSkill = (Arc<str>, Option<Arc<str>>);
 
-/// What calls of one agent, for one skill, cost: the price that is declared, and what was seen.
+/// What calls of one agent, for one skill, cost: the price that is declared, and the tokens that were seen.
 #[derive(Debug, Default)]
 pub struct Tariff {
     price: Option<Price>,
-    /// Whether a report may only raise what is charged.
-    only_raises: bool,
+    /// Whether a report may only raise what is charged, and never above what was held.
+    is_untrusted: bool,
     unknown: UnknownCost,
-    default: Amount,
-    seen: Arc<Seen>,
+    /// The tokens that calls were seen to use, by whatever is declared.
+    seen_tokens: Arc<Histogram>,
 }
 
-/// What calls were seen to use, by whatever is declared.
-#[derive(Debug, Default)]
-struct Seen {
-    micro_usd: Histogram,
-    tokens: Histogram,
-}
-
-/// An amount and where it comes from.
+/// An amount and where it comes from. What nobody knows is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// How much.
     pub amount: Amount,
-    /// Where it comes from.
+    /// Where the money comes from.
     pub source: CostSource,
-    /// Nobody knows what it costs; somebody should say so.
-    pub flagged: bool,
+    /// Where the tokens come from.
+    pub token_source: CostSource,
 }
 
 /// What is known of a call before it runs.
@@ -94,6 +83,15 @@ pub struct Estimate {
     pub hold: Amount,
     /// What is charged if nobody reports anything.
     pub expected: Figure,
+}
+
+/// What the operator limits for a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limited {
+    /// Whether money is.
+    pub money: bool,
+    /// Whether tokens are.
+    pub tokens: bool,
 }
 
 // === impl Price ===
@@ -115,7 +113,6 @@ impl Default for PriceSettings {
             skills: HashMap::new(),
             untrusted: BTreeSet::new(),
             unknown: UnknownCost::default(),
-            default: Amount { micro_usd: 10_000, tokens: 2_000, tasks: 1 },
             max_tariffs: 4_096,
         }
     }
@@ -140,8 +137,8 @@ impl Prices {
         let amended = Self::new(settings);
         let seen = |((agent, skill), known): (&AgentAndSkill, &Arc<Tariff>)| {
             let declared = amended.declared(agent, skill.as_ref());
-            let seen = known.seen.clone();
-            ((agent.clone(), skill.clone()), Arc::new(Tariff { seen, ..declared }))
+            let seen_tokens = known.seen_tokens.clone();
+            ((agent.clone(), skill.clone()), Arc::new(Tariff { seen_tokens, ..declared }))
         };
         let tariffs = self.tariffs.read().iter().map(seen).collect();
         Self { tariffs: RwLock::new(tariffs), ..amended }
@@ -168,9 +165,8 @@ impl Prices {
         let of_skill = skill.and_then(|skill| settings.skills.get(&(agent.clone(), skill.clone())));
         Tariff {
             price: of_skill.or_else(|| settings.agents.get(agent)).copied(),
-            only_raises: settings.untrusted.contains(agent),
+            is_untrusted: settings.untrusted.contains(agent),
             unknown: settings.unknown,
-            default: settings.default,
             ..Tariff::default()
         }
     }
@@ -179,83 +175,60 @@ impl Prices {
 // === impl Tariff ===
 
 impl Tariff {
-    /// What to hold for a call: the caller's own maximum, or else the declared price, what 95 of 100 such calls stayed
-    /// below, or the default. `money_is_limited` says whether any of its accounts limits money.
-    pub fn estimate(
-        &self,
-        ceiling_micro_usd: Option<u64>,
-        money_is_limited: bool,
-    ) -> Result<Estimate, Denied> {
-        let mut expected = match self.expected(money_is_limited) {
-            Some(expected) => expected,
-            // The cost is not known, but the caller says what it is good for.
-            None if ceiling_micro_usd.is_some() => {
-                self.figure(self.default.micro_usd, CostSource::Estimated, true)
-            }
-            None => return Err(cost_unknown()),
+    /// Whether what its agent reports counts up to what was held, and no further.
+    pub(crate) fn is_untrusted(&self) -> bool {
+        self.is_untrusted
+    }
+
+    /// What to hold for a call: the caller's own maximum, or else the declared price, with the tokens that 95 of 100 such
+    /// calls stayed below. Only what is held is guessed from what was seen, never what is charged.
+    pub fn estimate(&self, ceiling_micro_usd: Option<u64>, limited: Limited) -> Result<Estimate, Denied> {
+        let expected = match (self.price, self.unknown) {
+            (Some(price), _) => Figure::of_money(price.of(0), CostSource::Declared),
+            (None, _) if !limited.money => Figure::of_money(0, CostSource::Unknown),
+            (None, UnknownCost::Hold(micro_usd)) => Figure::of_money(micro_usd, CostSource::Held),
+            (None, UnknownCost::Deny) => return Err(cost_unknown()),
         };
-        let mut hold = expected.amount;
-        if let Some(ceiling) = ceiling_micro_usd {
-            match self.price {
-                // What is declared is due in any case: a lower ceiling is refused by the account of the call.
-                Some(_) => hold.micro_usd = ceiling.max(hold.micro_usd),
-                // What is only guessed is never more than what the caller is good for.
-                None => {
-                    hold.micro_usd = ceiling;
-                    expected.amount.micro_usd = expected.amount.micro_usd.min(ceiling);
-                }
-            }
-        }
-        Ok(Estimate { hold, expected })
+        let seen = self.usual_tokens();
+        // Where tokens are limited a call holds one at least, so that a limit that is used up lets none in.
+        let tokens = seen.max(u64::from(limited.tokens));
+        let price = self.price.map_or(expected.amount.micro_usd, |price| price.of(seen));
+        // What is declared is due in any case: a lower ceiling is refused by the account of the call.
+        let micro_usd = price.max(ceiling_micro_usd.unwrap_or_default());
+        Ok(Estimate { hold: Amount { micro_usd, tokens, tasks: 1 }, expected })
     }
 
     /// What is known of a call for which so much was held before a restart: it costs no more than that, unless somebody
     /// says so.
     pub(crate) fn held_before(&self, held: Amount) -> Estimate {
-        let unknown = || self.figure(self.default.micro_usd, CostSource::Estimated, true);
-        let mut expected = self.expected(true).unwrap_or_else(unknown);
-        expected.amount.micro_usd = expected.amount.micro_usd.min(held.micro_usd);
-        expected.amount.tokens = expected.amount.tokens.min(held.tokens);
+        let expected = match self.price {
+            Some(price) => Figure::of_money(price.of(0).min(held.micro_usd), CostSource::Declared),
+            None if held.micro_usd == 0 => Figure::of_money(0, CostSource::Unknown),
+            None => Figure::of_money(held.micro_usd, CostSource::Held),
+        };
         Estimate { hold: held, expected }
     }
 
-    /// What a call is charged: what was reported or metered, but never less than what is declared.
+    /// What a call comes to: what was reported or metered, but never less than what is declared.
     pub fn charge(&self, estimate: &Estimate, usage: Option<(Usage, CostSource)>) -> Figure {
-        let Some((usage, source)) = usage else { return estimate.expected };
+        let Some((usage, said_by)) = usage else { return estimate.expected };
         let declared = self.price.map(|price| price.of(usage.tokens()));
-        let (micro_usd, source, flagged) = match declared {
-            Some(declared) if declared >= usage.cost_micro_usd => (declared, CostSource::Declared, false),
-            _ if usage.cost_micro_usd > 0 => (usage.cost_micro_usd, source, false),
-            // Tokens were reported and no price: what they cost is as unknown as before.
-            _ => {
-                let expected = &estimate.expected;
-                (expected.amount.micro_usd, expected.source, expected.flagged)
-            }
+        let expected = (estimate.expected.amount.micro_usd, estimate.expected.source);
+        let (micro_usd, source) = match declared {
+            Some(declared) if declared >= usage.cost_micro_usd => (declared, CostSource::Declared),
+            _ if usage.cost_micro_usd == 0 => expected,
+            // What nobody trusts may only raise it.
+            _ if self.is_untrusted && usage.cost_micro_usd <= expected.0 => expected,
+            _ => (usage.cost_micro_usd, said_by),
         };
         let amount = Amount { micro_usd, tokens: usage.tokens(), tasks: 1 };
-        self.raised(Figure { amount, source, flagged }, &estimate.expected)
-    }
-
-    /// What is charged for what an agent says that nobody trusts: no less than if it had said nothing.
-    fn raised(&self, said: Figure, expected: &Figure) -> Figure {
-        if !self.only_raises {
-            return said;
-        }
-        let tokens = said.amount.tokens.max(expected.amount.tokens);
-        let dearer = if said.amount.micro_usd > expected.amount.micro_usd { said } else { *expected };
-        Figure { amount: Amount { tokens, ..dearer.amount }, ..dearer }
+        Figure { amount, source, token_source: said_by }
     }
 
     /// Remembers what a call has used.
     pub fn observe(&self, usage: Usage) {
-        if self.only_raises {
-            return;
-        }
-        if usage.cost_micro_usd > 0 {
-            self.seen.micro_usd.record(usage.cost_micro_usd);
-        }
-        if usage.tokens() > 0 {
-            self.seen.tokens.record(usage.tokens());
+        if !self.is_untrusted && usage.tokens() > 0 {
+            self.seen_tokens.record(usage.tokens());
         }
     }
 
@@ -264,38 +237,28 @@ impl Tariff {
         self.price
     }
 
-    /// What a call is taken to cost if nobody says more. None if that is not known and such calls are refused.
-    fn expected(&self, money_is_limited: bool) -> Option<Figure> {
-        if let Some(price) = self.price {
-            return Some(self.figure(price.of(self.expected_tokens()), CostSource::Declared, false));
-        }
-        if let Some(seen) = self.learnt(&self.seen.micro_usd) {
-            return Some(self.figure(seen, CostSource::Estimated, false));
-        }
-        let micro_usd = match self.unknown {
-            UnknownCost::AllowAndFlag if !money_is_limited => 0,
-            UnknownCost::AllowAndFlag | UnknownCost::Default => self.default.micro_usd,
-            UnknownCost::Deny => return None,
-        };
-        Some(self.figure(micro_usd, CostSource::Estimated, true))
+    /// What 95 of 100 calls stayed below; nothing if that is not known. Of an agent that nobody trusts any more, what it
+    /// once said is worth nothing.
+    fn usual_tokens(&self) -> u64 {
+        if self.is_untrusted { 0 } else { self.seen_tokens.p95().unwrap_or_default() }
     }
+}
 
-    fn expected_tokens(&self) -> u64 {
-        self.learnt(&self.seen.tokens).unwrap_or(self.default.tokens)
-    }
+// === impl Figure ===
 
-    /// What 95 of 100 calls stayed below. Of one that nobody trusts any more, what it once said is worth nothing.
-    fn learnt(&self, seen: &Histogram) -> Option<u64> {
-        if self.only_raises { None } else { seen.p95() }
-    }
-
-    fn figure(&self, micro_usd: u64, source: CostSource, flagged: bool) -> Figure {
-        Figure { amount: Amount { micro_usd, tokens: self.expected_tokens(), tasks: 1 }, source, flagged }
+impl Figure {
+    /// Of a call of which nobody has said how many tokens it used.
+    pub(crate) fn of_money(micro_usd: u64, source: CostSource) -> Self {
+        let amount = Amount { micro_usd, tokens: 0, tasks: 1 };
+        Self { amount, source, token_source: CostSource::Unknown }
     }
 }
 
 fn cost_unknown() -> Denied {
     let mut denied = Denied::new(GATE, DeniedKind::Exhausted, COST_UNKNOWN);
-    denied.hint = Some("declare a price for the agent, or name the most that the call may cost".to_owned());
+    denied.hint = Some(
+        "the operator can give the agent a `price` (0 is one), or set `budget.unknown_cost = \"hold:AMOUNT\"`"
+            .to_owned(),
+    );
     denied
 }

@@ -67,6 +67,19 @@ pub(super) fn try_reserve<'a>(
     Ok(Reservation::holding(accounts.clone(), by.cloned(), asked))
 }
 
+/// Charges an amount whether there is room or not: what was charged before a restart, and overruns.
+pub fn charge(accounts: &[Arc<Account>], charged: Amount, at: Millis) {
+    for account in accounts {
+        account.book([0; METRICS], by_metric(charged), at);
+    }
+    wake(accounts, Some(at));
+}
+
+/// The limit that overruns have passed, if they have.
+pub(crate) fn exceeded(account: &Account, by: &Edition, now: Millis) -> Option<Shortfall> {
+    account.exceeded(Some(by), now)
+}
+
 /// Takes it from all accounts, or says why not.
 #[inline]
 pub(super) fn hold(
@@ -167,8 +180,7 @@ impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
         Self { accounts, by, held }
     }
 
-    /// Holds an amount whether there is room or not: for what was let through before a restart, or by a gate that
-    /// only observes.
+    /// Holds an amount whether there is room or not: for what was let through before a restart.
     pub fn force(accounts: A, amount: Amount, now: Millis) -> Self {
         let asked = by_metric(amount);
         for account in accounts.as_ref() {
@@ -187,11 +199,39 @@ impl<A: AsRef<[Arc<Account>]>> Reservation<A> {
         Ok(())
     }
 
-    /// Charges this and holds nothing any more. What it is more than was held is a debt of the accounts.
+    /// Holds more as far as every account has room, and says how much that is: for what an agent elsewhere has spent
+    /// already.
+    pub fn extend_partly(&mut self, more: Amount, now: Millis) -> Amount {
+        let mut fits = by_metric(more);
+        let by = self.by.as_deref();
+        // From the narrowest account to the widest: what is taken for a moment and given back is in the way of fewer calls.
+        let narrowest_first = || self.accounts.as_ref().iter().rev();
+        let mut taken: SmallVec<[[u64; METRICS]; 6]> = SmallVec::new();
+        for account in narrowest_first() {
+            fits = account.take_partly(fits, by, now);
+            taken.push(fits);
+        }
+        let mut is_given_back = false;
+        for (account, taken) in narrowest_first().zip(taken) {
+            let too_much = std::array::from_fn(|metric| taken[metric] - fits[metric]);
+            is_given_back |= too_much != [0; METRICS];
+            account.give_back(too_much);
+        }
+        if is_given_back {
+            wake(self.accounts(), Some(now));
+        }
+        for (held, more) in self.held.iter_mut().zip(fits) {
+            *held = held.saturating_add(more);
+        }
+        amount_of(fits)
+    }
+
+    /// Charges this, which is at most what is held, and holds nothing any more.
     #[inline]
     pub fn settle(mut self, charged: Amount, now: Millis) {
         let held = std::mem::take(&mut self.held);
         let charged = by_metric(charged);
+        let charged = std::array::from_fn(|metric| charged[metric].min(held[metric]));
         for account in self.accounts() {
             account.book(held, charged, now);
         }

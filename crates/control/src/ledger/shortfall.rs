@@ -15,6 +15,8 @@ pub const BUDGET_EXCEEDED: &str = "BUDGET_EXCEEDED";
 pub const BUDGET_QUEUE_FULL: &str = "BUDGET_QUEUE_FULL";
 /// There was no room for as long as the call could wait.
 pub const BUDGET_WAIT_EXPIRED: &str = "BUDGET_WAIT_EXPIRED";
+/// The agent has reported more above what its calls could pay for than it may.
+pub const BUDGET_OVERRUN: &str = "BUDGET_OVERRUN";
 /// What the call will cost is not known, and such calls are not let through.
 pub const COST_UNKNOWN: &str = "COST_UNKNOWN";
 
@@ -104,6 +106,15 @@ impl Shortfall {
             Ordering::Less => other,
             Ordering::Equal | Ordering::Greater => self,
         }
+    }
+
+    /// The refusal of an agent whose overruns have passed this limit.
+    pub(crate) fn of_overruns(&self, agent: &str) -> Denied {
+        let mut denied = self.denied(BUDGET_OVERRUN);
+        denied.hint = Some(format!(
+            "agent `{agent}` has reported more than its calls could pay for; try again later, or raise `budget.overrun`"
+        ));
+        denied
     }
 
     fn hint(&self) -> String {

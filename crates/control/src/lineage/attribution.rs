@@ -95,7 +95,7 @@ impl Descent {
         parent.or_else(|| self.foreign.as_ref().map(|(root, _)| *root))
     }
 
-    /// What another gateway says of the call that this one is made for, if it is made for one there.
+    /// What another gateway says of the call that all of this is done for, if it is done for one there.
     pub fn origin(&self) -> Option<&Arc<CallOrigin>> {
         self.foreign.as_ref().map(|(_, origin)| origin)
     }
@@ -124,7 +124,7 @@ impl Descent {
             basis,
             depth: parent.context.depth.saturating_add(1),
             visited: parent.context.visited.clone(),
-            foreign: None,
+            foreign: parent.origin.clone().map(|origin| (parent.root, origin)),
             root_agent: None,
             trace: None,
             perhaps_for: Box::default(),

@@ -42,7 +42,7 @@ pub struct OpenHop {
     pub root: HopId,
     /// The call on whose behalf it is made.
     pub parent: Option<HopId>,
-    /// Where it comes from, if it is made for a call of another gateway.
+    /// Where it comes from, if all of this is done for a call of another gateway.
     pub origin: Option<Arc<CallOrigin>>,
     /// What isolates.
     pub realm: Arc<str>,

@@ -76,7 +76,7 @@ impl<F: Fn(&str, &str) -> Option<Arc<str>>> Records<'_, F> {
             hop: edge.hop,
             root: edge.root,
             parent: edge.parent,
-            origin: edge.origin.clone(),
+            origin: first.origin.clone(),
             realm: edge.realm.clone(),
             caller: edge.caller.clone(),
             agent: edge.agent.clone(),

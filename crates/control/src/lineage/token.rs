@@ -239,10 +239,11 @@ fn signed(federation: &Federation, hop: &OpenHop, left: Allowance, expires: Mill
     let room = MAX_PATH_BYTES.saturating_sub(audience.len() * BYTES_PER_GATEWAY);
     let path = last_of(federation.names_abroad(&own, &hop.context.visited).map(Cow::Owned), room);
     let root_agent = federation.name_abroad(&own, &hop.context.root_agent_id).into();
-    // What is held here for this call covers all that is done for it there.
+    // What is held here for this call covers all that is done for it there. Nobody declares tokens, so what is held of those is
+    // a guess: there it is what is left as well.
     let allowance = Allowance {
         micro_usd: left.micro_usd.map(|_| hop.reserved.micro_usd),
-        tokens: left.tokens.map(|_| hop.reserved.tokens),
+        tokens: left.tokens.map(|left| left.saturating_add(hop.reserved.tokens)),
     };
     let trace = hop.context.trace_id.text();
     let claims = Claims { path, root_agent, ..claims(hop, own.id, audience, allowance, expires) };

@@ -8,7 +8,7 @@ use chancery_control::lineage::{Keyring, LINEAGE_INVALID, Tokens};
 use chancery_control::{Millis, Stop};
 use chancery_protocol::{CallOutcome, Denied, Edge, Hold, HopId, Settled, TaskId, TaskState, Usage};
 
-use crate::process::{AGENTS, Journal, PRICE, Process, Setup, context, name};
+use crate::process::{AGENTS, Journal, Process, Setup, context, name};
 use crate::{Course, Death, Step, Tactic, Target};
 
 pub(crate) struct World {
@@ -269,14 +269,13 @@ impl World {
         hold.began();
     }
 
-    /// An agent asks before it spends, and does not spend what it is refused. One elsewhere tells afterwards, and keeps
-    /// within what is declared: what it reports beyond that would be a debt.
+    /// An agent asks before it spends, and does not spend what it is refused. One elsewhere tells afterwards, also of more
+    /// than there is.
     fn spend(&mut self, hop: HopId, more: u64) {
         let is_metered = self.setup.is_metered;
         let Some(work) = self.find(hop) else { return };
-        let more = if is_metered { more } else { more.min(PRICE.saturating_sub(work.used)) };
         let total = Usage { cost_micro_usd: work.used + more, ..Usage::default() };
-        if work.hold.spend(total).is_ok() {
+        if work.hold.spend(total).is_ok() || !is_metered {
             work.used += more;
         }
     }
@@ -285,7 +284,7 @@ impl World {
     fn end(&mut self, hop: HopId, state: TaskState, reports: u64, dies: Option<Death>) {
         let Some(work) = self.find(hop).map(|work| work.clone()) else { return };
         // What was not asked for may be told in the end all the same.
-        let used = if self.setup.is_metered { work.used + reports } else { work.used };
+        let used = work.used + reports;
         let usage = (used > 0).then(|| Usage { cost_micro_usd: used, ..Usage::default() });
         let settling = work.hold.settle(&work.task, CallOutcome::Task(state), usage);
         if dies == Some(Death::BeforeTheCommit) {

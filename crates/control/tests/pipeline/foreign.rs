@@ -88,6 +88,21 @@ fn what_its_calls_lead_to_is_paid_from_it_as_well() {
 }
 
 #[test]
+fn what_a_token_limits_needs_a_price() {
+    let world = Arc::new(World::default());
+    let token = away(&world);
+    let plane = plane(&Setup { price: None, ..here() }, &world);
+    let worker = pipeline(&plane, "worker", Arc::new(Worker::default()));
+    assert_eq!(reason(&run(&worker, with(&*token))).as_deref(), Some("COST_UNKNOWN"));
+    assert!(run(&worker, call("gateway-1")).is_ok(), "nothing is limited here");
+    let planning = working();
+    let planner = pipeline(&plane, "planner", planning.clone());
+    let hold = begun(&planner, &planning, with(&*token), "t-1");
+    let below = run(&worker, on_behalf_of("planner", &*hold));
+    assert_eq!(reason(&below).as_deref(), Some("COST_UNKNOWN"));
+}
+
+#[test]
 fn a_lower_limit_of_a_root_here_holds_for_all_of_it_too() {
     let world = Arc::new(World::default());
     let token = away(&world);

@@ -1,5 +1,6 @@
 //! The way of a call through all gates: what is refused goes no further, what is let through is settled once.
 
+mod charged;
 mod foreign;
 mod kept;
 mod world;
@@ -205,7 +206,8 @@ fn cancelling_a_call_cancels_what_it_led_to_and_loops_are_refused() {
 fn a_root_bounds_all_that_is_done_on_its_behalf() {
     let world = Arc::new(World::default());
     let root_cap = Cap { micro_usd: Some(250), ..Cap::default() };
-    let plane = plane(&Setup { price: Some(100), root_cap, ..Setup::default() }, &world);
+    let setup = Setup { price: Some(100), planner_price: Some(0), root_cap, ..Setup::default() };
+    let plane = plane(&setup, &world);
     let first = Arc::new(Worker { works_on: true, ..Worker::default() });
     let planner = pipeline(&plane, "planner", first.clone());
     let worker = pipeline(&plane, "worker", Arc::new(Worker::default()));
@@ -230,6 +232,7 @@ fn what_is_done_for_somebody_is_paid_by_them_also_after_a_restart() {
         usd_per_minute: Some(1_000_000),
         price: Some(100),
         allow_unattributed: true,
+        planner_price: Some(0),
         ..Setup::default()
     };
     let before = plane(&setup, &world);

@@ -10,7 +10,8 @@ use chancery_control::routing::{Choice, PeerSelector, Snapshot, Wanted};
 use chancery_control::{Executor, Governed, Hands, Millis, Mode, Pipeline, Plane, PlaneSettings, Stop};
 use chancery_protocol::{
     Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, HopId, Identity,
-    Message, Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId,
+    JsonObject, Message, Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId,
+    USAGE_EXTENSION,
 };
 use parking_lot::Mutex;
 
@@ -69,6 +70,32 @@ impl DynEndpoint for Worker {
     }
 }
 
+/// An agent elsewhere: something leaves this process for each call, and the answer is an error.
+#[derive(Default)]
+pub(crate) struct Failing {
+    pub(crate) executions: AtomicU64,
+}
+
+impl DynEndpoint for Failing {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        call.context.hold.as_ref().expect("it was let through").dispatched();
+        self.executions.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(Err(Error::new(ErrorCode::Internal))))
+    }
+}
+
+/// An agent that answers directly, with a usage report.
+pub(crate) struct Reporting(pub(crate) &'static str);
+
+impl DynEndpoint for Reporting {
+    fn call(&self, _: Call) -> BoxFuture<'_, Result<Reply, Error>> {
+        let metadata = format!("{{\"{USAGE_EXTENSION}\":{}}}", self.0);
+        let mut message = Message::agent("done");
+        message.metadata = Some(JsonObject::parse(&metadata).expect("a report"));
+        Box::pin(std::future::ready(Ok(Reply::Sent(SendMessageResponse::Message(message)))))
+    }
+}
+
 pub(crate) struct Never;
 
 impl DynEndpoint for Never {
@@ -95,6 +122,11 @@ impl PeerSelector for NeverSelects {
 pub(crate) struct Setup {
     pub(crate) tasks_per_minute: Option<u64>,
     pub(crate) usd_per_minute: Option<u64>,
+    pub(crate) tokens_per_minute: Option<u64>,
+    /// Of everybody together, in US dollars.
+    pub(crate) global_usd_per_minute: Option<u64>,
+    /// What an agent may report above what its calls could pay for.
+    pub(crate) overrun_per_minute: Option<u64>,
     pub(crate) root_cap: Cap,
     pub(crate) max_call_depth: Option<u16>,
     pub(crate) allow_unattributed: bool,
@@ -110,7 +142,13 @@ pub(crate) struct Setup {
 }
 
 pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
-    let cap = Cap { tasks: setup.tasks_per_minute, micro_usd: setup.usd_per_minute, tokens: None };
+    let cap = Cap {
+        tasks: setup.tasks_per_minute,
+        micro_usd: setup.usd_per_minute,
+        tokens: setup.tokens_per_minute,
+    };
+    let usd = |micro_usd| Caps { per_minute: Cap { micro_usd, ..Cap::default() }, ..Caps::default() };
+    let (global, overrun) = (usd(setup.global_usd_per_minute), usd(setup.overrun_per_minute));
     let caller =
         LevelLimits { default: Caps { per_minute: cap, ..Caps::default() }, ..LevelLimits::default() };
     let mut prices = PriceSettings::default();
@@ -136,7 +174,7 @@ pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
     let (open, _) = Open::rebuild(1_000, &setup.edges, is_agent);
     Arc::new(Plane::new(
         None,
-        Ledger::new(Limits { caller, ..Limits::default() }),
+        Ledger::new(Limits { caller, global, overrun, ..Limits::default() }),
         Prices::new(prices),
         Lineage { rules, tokens, open: Arc::new(open) },
         Policy::new([Rule { limits: setup.policy.clone(), ..Rule::named("default") }]),
@@ -149,6 +187,12 @@ pub(crate) fn pipeline(plane: &Arc<Plane>, name: &str, agent: Arc<dyn DynEndpoin
     let skills = vec!["read".into(), "write".into()];
     let agent_facts = Governed { name: name.into(), skills, pool: None, is_local: true };
     Pipeline::new(plane.clone(), Arc::new(agent_facts), Executor::Local(agent))
+}
+
+/// The same in front of an agent that runs elsewhere.
+pub(crate) fn remote(plane: &Arc<Plane>, name: &str, agent: Arc<dyn DynEndpoint>) -> Pipeline {
+    let facts = Governed { name: name.into(), skills: Vec::new(), pool: None, is_local: false };
+    Pipeline::new(plane.clone(), Arc::new(facts), Executor::Remote(agent))
 }
 
 pub(crate) fn call(caller: &str) -> Call {
@@ -176,14 +220,19 @@ pub(crate) fn reason(outcome: &Result<Reply, Error>) -> Option<String> {
 }
 
 pub(crate) fn held(plane: &Plane, caller: &str) -> (u64, u64) {
-    let scope = Scope::Caller { realm: "default".into(), id: caller.into() };
-    let account = plane.ledger.account(&scope, plane.hands.now()).expect("it is limited");
+    stands(plane, &Scope::Caller { realm: "default".into(), id: caller.into() })
+}
+
+/// What is held and what was charged, over all limits of an account.
+pub(crate) fn stands(plane: &Plane, scope: &Scope) -> (u64, u64) {
+    let account = plane.ledger.account(scope, plane.hands.now()).expect("it is limited");
     let standings = account.standings(plane.hands.now());
     (
         standings.iter().map(|standing| standing.held).sum(),
         standings.iter().map(|standing| standing.charged).sum(),
     )
 }
+
 /// What a call of an agent looks like, made on behalf of another.
 pub(crate) fn on_behalf_of(agent: &str, hold: &dyn Hold) -> Call {
     let mut call = call(agent);

@@ -99,6 +99,8 @@ fn call(edge: &Edge) -> Value {
             "at": settled.at.to_string(),
             "microUsd": settled.charged.micro_usd,
             "tokens": settled.charged.tokens,
+            "overrunMicroUsd": settled.overrun.micro_usd,
+            "overrunTokens": settled.overrun.tokens,
             "source": settled.source.as_str(),
             "state": settled.state.map(|state| state.as_str()),
         })),

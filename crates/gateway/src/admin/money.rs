@@ -21,7 +21,6 @@ pub(super) async fn budgets(State(desk): State<Arc<Desk>>) -> Json<Value> {
                 "held": standing.held,
                 "charged": standing.charged,
                 "remaining": standing.remaining,
-                "debt": standing.debt,
                 "freesAt": standing.frees_at.map(time),
             })
         });

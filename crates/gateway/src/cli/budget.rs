@@ -173,7 +173,7 @@ fn stand(account: &Account, now: Millis, output: Format, out: &mut impl Write) -
                 &json!({"whose": account.scope().to_string(), "level": account.scope().level().as_str(),
                     "metric": name(metric), "window": window.name(), "limit": standing.cap,
                     "held": standing.held, "charged": standing.charged, "remaining": standing.remaining,
-                    "debt": standing.debt, "freesAt": standing.frees_at.map(|at| at.0)}),
+                    "freesAt": standing.frees_at.map(|at| at.0)}),
             )?,
             Format::Text => writeln!(
                 out,

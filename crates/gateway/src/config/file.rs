@@ -10,7 +10,7 @@ use super::section::{
     AdminSection, AgentSection, CardsSection, DiscoverSection, FleetSection, MarkdownSection,
     OutboundSection, PushSection, ServerSection,
 };
-use super::units::Usd;
+use super::units::{UnknownCost, Usd};
 
 /// Everything that `chancery serve` can be told.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -172,21 +172,35 @@ pub(crate) struct BudgetSection {
     pub(crate) callers: BTreeMap<String, BudgetLevel>,
     /// On these agents, instead of `agent`.
     pub(crate) agents: BTreeMap<String, BudgetLevel>,
-    /// What is done about a call of which nobody knows what it will cost, where spending is limited.
-    pub(crate) unknown_cost: UnknownCost,
+    /// What each agent may report above what its calls could pay for, before it gets no more calls until that is in the past.
+    /// Such overruns are charged to nobody else, and are always logged.
+    pub(crate) overrun: OverrunSection,
+    /// What is done about a call of an agent without a price, where US dollars are limited: `"deny"`, or `"hold:AMOUNT"` to hold
+    /// that many US dollars, which are charged if the agent reports nothing. If nothing is said, every agent needs a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unknown_cost: Option<UnknownCost>,
 }
 
-/// What is done about a call of which nobody knows what it will cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum UnknownCost {
-    /// Let through where no limit in USD applies, and marked; else it counts as a cent.
-    #[default]
-    AllowAndFlag,
-    /// Refused.
-    Deny,
-    /// It counts as this many US dollars.
-    Usd(Usd),
+/// How much an agent may report above what its calls could pay for, in how long.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct OverrunSection {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd_per_minute: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd_per_hour: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd_per_day: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_usd_per_month: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens_per_minute: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens_per_hour: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens_per_day: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens_per_month: Option<u64>,
 }
 
 /// How much may be spent in how long.
@@ -337,6 +351,45 @@ pub(crate) struct PolicySection {
     /// The media types that may be sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) input_modes: Option<Vec<String>>,
+}
+
+impl BudgetSection {
+    /// The first limit in US dollars, by its path, that a call to an agent can meet.
+    pub(super) fn usd_limit_on(&self, agent: &str) -> Option<String> {
+        let of_agent = match self.agents.get(agent) {
+            Some(level) => (format!("agents.{agent}"), level),
+            None => ("agent".to_owned(), &self.agent),
+        };
+        let named = |section: &'static str, levels| {
+            let levels: &BTreeMap<String, BudgetLevel> = levels;
+            levels.iter().map(move |(name, level)| (format!("{section}.{name}"), level))
+        };
+        let levels = [
+            ("global".to_owned(), &self.global),
+            ("realm".to_owned(), &self.realm),
+            ("caller".to_owned(), &self.caller),
+            of_agent,
+            ("unattributed".to_owned(), &self.unattributed),
+        ];
+        let levels =
+            levels.into_iter().chain(named("realms", &self.realms)).chain(named("callers", &self.callers));
+        let of_levels = levels.filter_map(|(path, level)| Some(format!("{path}.{}", level.usd_limit()?)));
+        let of_calls = [("root.max_usd", self.root.max_usd), ("task.max_usd", self.task.max_usd)];
+        let of_calls = of_calls.into_iter().filter(|(_, most)| most.is_some());
+        of_calls.map(|(path, _)| path.to_owned()).chain(of_levels).next()
+    }
+}
+
+impl BudgetLevel {
+    fn usd_limit(&self) -> Option<&'static str> {
+        let limits = [
+            ("max_usd_per_minute", self.max_usd_per_minute),
+            ("max_usd_per_hour", self.max_usd_per_hour),
+            ("max_usd_per_day", self.max_usd_per_day),
+            ("max_usd_per_month", self.max_usd_per_month),
+        ];
+        limits.into_iter().find_map(|(key, most)| most.map(|_| key))
+    }
 }
 
 fn default_realm() -> String {

@@ -25,6 +25,7 @@ mod units;
 use std::path::Path;
 
 use serde_json::Value;
+use serde_path_to_error::Segment;
 
 use document::{Node, Origin};
 
@@ -33,7 +34,7 @@ pub(crate) use file::*;
 pub(crate) use markdown::{Folders, Standing, schema as markdown_schema};
 pub(crate) use problem::Problem;
 pub(crate) use section::*;
-pub(crate) use units::Usd;
+pub(crate) use units::{UnknownCost, Usd};
 
 /// What the names of variables begin with: `CHANCERY__BUDGET__GLOBAL__MAX_USD_PER_MINUTE` is
 /// `budget.global.max_usd_per_minute`.
@@ -93,8 +94,11 @@ impl Loaded {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let config: Config = serde_json::from_value(node.to_value()).map_err(|error| {
-            vec![Problem::new(node.origin.clone(), "", format!("cannot be understood: {error}"))]
+        let config: Config = serde_path_to_error::deserialize(node.to_value()).map_err(|error| {
+            let keys: Vec<String> = error.path().iter().filter_map(key).collect();
+            let path: Vec<_> = keys.iter().map(String::as_str).collect();
+            let place = node.at(&path).unwrap_or(&node).origin.clone();
+            vec![Problem::new(place, path.join("."), error.inner().to_string())]
         })?;
         let problems = sense::problems(&config, &node);
         if problems.is_empty() { Ok(Self { config, node }) } else { Err(problems) }
@@ -131,6 +135,15 @@ pub(crate) fn misfits(value: &Value, schema: &Value) -> Vec<(String, String)> {
         (problem.path, problem.what + &hint)
     };
     check::check(&Node::of(value.clone(), &Origin::Default), schema).into_iter().map(told).collect()
+}
+
+/// A step on the way to a value that could not be read.
+fn key(step: &Segment) -> Option<String> {
+    match step {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    }
 }
 
 /// A value as it stands in a variable: what looks like a number or a list is one.

@@ -38,6 +38,7 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
         sense.selector(&["routing", "fallback"], fallback);
     }
     sense.stand_ins(config);
+    sense.prices(config);
     if config.admin.enabled && !config.admin.listen.ip().is_loopback() {
         let hint = "use an address of this machine, such as 127.0.0.1:9090, and a tunnel or a proxy to reach it from elsewhere";
         sense.complain(&["admin", "listen"], "others than this machine could reach it").hint =
@@ -88,6 +89,24 @@ impl Sense<'_> {
         let selectors = Selectors::default();
         let known: Vec<_> = selectors.names().collect();
         self.one_of(path, name, "selector", &known);
+    }
+
+    /// Where US dollars are limited, every agent needs a price, or it is said what to do without one.
+    fn prices(&mut self, config: &Config) {
+        if config.budget.unknown_cost.is_some() {
+            return;
+        }
+        for (place, agent) in
+            config.agent.iter().enumerate().filter(|(_, agent)| agent.declared_price().is_none())
+        {
+            let Some(limit) = config.budget.usd_limit_on(&agent.name) else { continue };
+            let what = format!("`{}` has no price, and `budget.{limit}` limits what it may cost", agent.name);
+            self.complain(&["agent", &place.to_string(), "price"], what).hint = Some(
+                "add `price = { per_call = AMOUNT }`, where 0 is a price, or say `unknown_cost = \"deny\"` or \
+                 `unknown_cost = \"hold:AMOUNT\"` under `[budget]`"
+                    .to_owned(),
+            );
+        }
     }
 
     /// Whoever answers for a pool runs here, and there is one for each if there is one for any.

@@ -181,6 +181,64 @@ fn what_governs_the_demo_is_right() {
     assert_eq!(names, crate::demo::NAMES);
 }
 
+const TWO_AGENTS: &str = "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\nprice = { per_call = 0 }\n[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"http://x\"\n";
+
+#[test]
+fn where_dollars_are_limited_an_agent_without_a_price_is_told_with_both_ways_out() {
+    let limits = [
+        ("[budget.root]\nmax_usd = 1", "budget.root.max_usd"),
+        ("[budget.task]\nmax_usd = 1", "budget.task.max_usd"),
+        ("[budget.global]\nmax_usd_per_day = 1", "budget.global.max_usd_per_day"),
+        ("[budget.callers.ann]\nmax_usd_per_hour = 1", "budget.callers.ann.max_usd_per_hour"),
+        ("[budget.realms.r]\nmax_usd_per_minute = 1", "budget.realms.r.max_usd_per_minute"),
+        ("[budget.agents.far]\nmax_usd_per_month = 1", "budget.agents.far.max_usd_per_month"),
+    ];
+    for (limit, path) in limits {
+        let told = complaints(&format!("{TWO_AGENTS}{limit}\n"));
+        assert_eq!(told.len(), 1, "{limit}: {told:?}");
+        assert!(told[0].starts_with("5:1: `agent.1.price`: `far` has no price"), "{told:?}");
+        for words in [&format!("`{path}`"), "per_call = AMOUNT", "0 is a price", "hold:AMOUNT"] {
+            assert!(told[0].contains(words), "{words}: {told:?}");
+        }
+        for way_out in ["deny", "hold:0.05"] {
+            let budget = format!("budget.unknown_cost = \"{way_out}\"\n{TWO_AGENTS}{limit}\n");
+            assert!(read(&budget).is_ok(), "{way_out}: {:?}", complaints(&budget));
+        }
+    }
+    for limit in ["[budget.global]\nmax_tasks_per_day = 1", "[budget.agents.echo]\nmax_usd_per_day = 1"] {
+        assert!(read(&format!("{TWO_AGENTS}{limit}\n")).is_ok(), "{limit} does not limit its dollars");
+    }
+}
+
+#[test]
+fn what_is_counted_as_it_is_used_has_a_price() {
+    let of = |kind: &str| format!("[budget.root]\nmax_usd = 1\n[[agent]]\nname = \"x\"\n{kind}\n");
+    let model = "kind = \"model\"\n[agent.model]\nurl = \"http://x\"\nmodel = \"m\"\n";
+    let command = "kind = \"command\"\n[agent.command]\nrun = [\"true\"]\n";
+    for (kind, price) in [(model, "price_per_1k_input_tokens"), (command, "price_per_second")] {
+        assert_eq!(complaints(&of(kind)).len(), 1);
+        assert!(read(&of(&format!("{kind}{price} = 0.1"))).is_ok());
+    }
+}
+
+#[test]
+fn words_of_before_for_an_unknown_cost_are_told_in_their_place() {
+    for (before, says) in [("\"allow-and-flag\"", "`price`"), ("{ usd = 0.05 }", "\"hold:AMOUNT\"` now")] {
+        let told = complaints(&format!("[budget]\nunknown_cost = {before}\n"));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("2:16: `budget.unknown_cost`: expected \"deny\" or"), "{told:?}");
+        assert!(told[0].contains(says), "{told:?}");
+    }
+}
+
+#[test]
+fn overruns_are_limited_in_dollars_and_tokens_and_nothing_else() {
+    let config = read("[budget.overrun]\nmax_usd_per_day = 1.5\nmax_tokens_per_hour = 9\n").unwrap().config;
+    assert_eq!(config.budget.overrun.max_usd_per_day, Some(Usd(1_500_000)));
+    let told = complaints("[budget.overrun]\nmax_tasks_per_day = 1\n");
+    assert!(told[0].contains("there is no such key"), "{told:?}");
+}
+
 #[test]
 fn what_must_be_there_is_missed_where_it_should_stand() {
     let told = complaints("[[agent]]\nname = \"echo\"\n[server.cors]\nmax_age_s = 1\n");

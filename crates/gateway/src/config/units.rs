@@ -11,6 +11,68 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Usd(pub(crate) u64);
 
+/// What is done about a call of an agent without a price: `deny`, or `hold:AMOUNT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnknownCost {
+    /// It is refused.
+    Deny,
+    /// So much is held for it.
+    Hold(Usd),
+}
+
+// === impl UnknownCost ===
+
+impl<'de> Deserialize<'de> for UnknownCost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = serde_json::Value::deserialize(deserializer)?;
+        let hold =
+            |text: &str| text.strip_prefix("hold:").and_then(parse_usd).map(|usd| Self::Hold(Usd(usd)));
+        let known = match found.as_str() {
+            Some("deny") => Some(Self::Deny),
+            Some(text) => hold(text),
+            None => None,
+        };
+        known.ok_or_else(|| {
+            let words = "expected \"deny\" or \"hold:AMOUNT\", such as \"hold:0.05\"";
+            D::Error::custom(match &found {
+                serde_json::Value::String(text) if text == "allow-and-flag" => {
+                    format!("{words}; `allow-and-flag` is gone: give each agent a `price`, where 0 is one")
+                }
+                serde_json::Value::Object(table) if table.contains_key("usd") => {
+                    format!("{words}; `{{ usd = AMOUNT }}` is `\"hold:AMOUNT\"` now")
+                }
+                found => format!("{words}, found `{found}`"),
+            })
+        })
+    }
+}
+
+impl Serialize for UnknownCost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Deny => serializer.serialize_str("deny"),
+            Self::Hold(usd) => serializer.collect_str(&format_args!("hold:{usd}")),
+        }
+    }
+}
+
+impl JsonSchema for UnknownCost {
+    fn schema_name() -> Cow<'static, str> {
+        "UnknownCost".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // What has another shape is refused when it is read, which says what to write instead.
+        json_schema!({
+            "pattern": "^(deny|hold:[0-9]*[.]?[0-9]*)$",
+            "not": {"type": ["array", "boolean", "number", "object"]},
+            "description": "`deny`, or `hold:AMOUNT` in US dollars",
+        })
+    }
+}
+
+// === impl Usd ===
+
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Dollars;
@@ -70,7 +132,26 @@ impl JsonSchema for Usd {
 
 #[cfg(test)]
 mod tests {
-    use super::Usd;
+    use super::{UnknownCost, Usd};
+
+    #[test]
+    fn an_unknown_cost_is_refused_or_held_and_words_of_before_name_those_of_now() {
+        let read = |text: &str| serde_json::from_str::<UnknownCost>(text).map_err(|error| error.to_string());
+        assert_eq!(read("\"deny\"").unwrap(), UnknownCost::Deny);
+        assert_eq!(read("\"hold:0.05\"").unwrap(), UnknownCost::Hold(Usd(50_000)));
+        for (before, says) in [
+            ("\"allow-and-flag\"", "`price`"),
+            ("{\"usd\": 0.05}", "\"hold:AMOUNT\"` now"),
+            ("\"hold:\"", "found `\"hold:\"`"),
+            ("\"hold:-1\"", "expected \"deny\" or"),
+            ("0.05", "found `0.05`"),
+        ] {
+            let error = read(before).unwrap_err();
+            assert!(error.contains("\"hold:AMOUNT\"") && error.contains(says), "{before}: {error}");
+        }
+        let written = serde_json::to_string(&UnknownCost::Hold(Usd(50_000))).unwrap();
+        assert_eq!(read(&written).unwrap(), UnknownCost::Hold(Usd(50_000)));
+    }
 
     #[test]
     fn decimals_are_exact() {

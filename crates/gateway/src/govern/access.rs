@@ -47,7 +47,7 @@ impl Visit {
 
 /// A call is over.
 pub(super) fn booked(call: &Booked<'_>, now: Millis) {
-    let charged = call.settled.charged;
+    let (charged, overrun) = (call.settled.charged, call.settled.overrun);
     tracing::info!(
         target: "chancery::access",
         agent = call.agent,
@@ -63,6 +63,8 @@ pub(super) fn booked(call: &Booked<'_>, now: Millis) {
         actual_tokens = charged.tokens,
         actual_cost_usd = charged.micro_usd as f64 / 1e6,
         cost_source = call.settled.source.as_str(),
+        overrun_tokens = Some(overrun.tokens).filter(|_| !overrun.is_zero()),
+        overrun_usd = Some(overrun.micro_usd as f64 / 1e6).filter(|_| !overrun.is_zero()),
         "settled"
     );
 }

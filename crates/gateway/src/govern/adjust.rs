@@ -111,10 +111,11 @@ impl Adjustments {
     }
 
     /// What an earlier process did, and when: to be done again in between what was charged.
-    pub(super) fn replay(&self, plane: &Plane) -> Vec<(Millis, Box<dyn FnOnce()>)> {
+    pub(super) fn replay(&self, plane: &Plane, now: Millis) -> Vec<(Millis, Box<dyn FnOnce()>)> {
         let done = self.wanted.iter().filter_map(|wanted| Some((wanted, self.done.get(&wanted.id)?)));
         let replayed = done.filter_map(|(wanted, done)| {
-            let at = millis(done.at);
+            // The clock of the machine may have been set back since.
+            let at = millis(done.at).min(now);
             let account = wanted.whose.account(plane, at)?;
             let again: Box<dyn FnOnce()> = match &wanted.what {
                 Change::TopUp { per, more } => {
@@ -124,8 +125,8 @@ impl Adjustments {
                     })
                 }
                 Change::Reset => {
-                    let reset = done.reset();
-                    Box::new(move || account.reset_before(&reset))
+                    let reset = done.reset(at);
+                    Box::new(move || account.reset_again(&reset))
                 }
             };
             Some((at, again))
@@ -133,14 +134,12 @@ impl Adjustments {
         replayed.collect()
     }
 
-    /// What is to be done again when all that was charged is known, then what nobody has done yet. Says whether there was
-    /// any of the latter.
+    /// All that was charged is known: does what nobody has done yet. Says whether there was any of that.
     pub(super) fn finish(&mut self, plane: &Plane) -> bool {
         let now = plane.hands.now();
         for wanted in self.wanted.iter().filter(|wanted| wanted.what == Change::Reset) {
-            if let (Some(done), Some(account)) = (self.done.get(&wanted.id), wanted.whose.account(plane, now))
-            {
-                account.reset_earlier(&done.reset(), now);
+            if let Some(account) = wanted.whose.account(plane, now) {
+                account.end_resets();
             }
         }
         self.do_wanted(plane)
@@ -254,9 +253,9 @@ impl Per {
 // === impl Done ===
 
 impl Done {
-    fn reset(&self) -> Reset {
+    fn reset(&self, at: Millis) -> Reset {
         let forgotten = self.forgotten.iter().map(|(per, amount)| (per.window(), *amount)).collect();
-        Reset { at: millis(self.at), forgotten }
+        Reset { at, forgotten }
     }
 }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_control::{Booked, Hands, Millis, Plane, Stop};
-use chancery_protocol::{Amount, BoxFuture, Edge, HopId, Principal, TaskId};
+use chancery_protocol::{Amount, BoxFuture, Edge, HopId, Principal, TaskId, Timestamp};
 use chancery_sdk::Service;
 use chancery_store::{Realms, RootSpend, Scope, Store};
 use tokio::sync::{Notify, Semaphore, SetOnce, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::access;
-use super::clock::SteadyClock;
+use super::clock::LedgerClock;
 use crate::metrics::Metrics;
 
 /// How many things may wait to be done. What comes then is done by a task of its own.
@@ -23,7 +23,7 @@ const STOPS: usize = 64;
 /// The gateway's side of the control plane's ports.
 pub(super) struct Helper {
     store: Arc<Store>,
-    clock: SteadyClock,
+    clock: LedgerClock,
     jobs: mpsc::Sender<Job>,
     due: Arc<Notify>,
     service: Arc<SetOnce<Service>>,
@@ -59,7 +59,7 @@ impl Helper {
             service: service.clone(),
             stops: Arc::new(Semaphore::new(STOPS)),
         };
-        let clock = SteadyClock::new(store.clock().clone());
+        let clock = LedgerClock::start(Timestamp::now(), store.clock().millis());
         (Self { store, clock, jobs, due, service, metrics, beside: TaskTracker::new() }, worker)
     }
 

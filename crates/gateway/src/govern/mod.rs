@@ -29,7 +29,7 @@ use chancery_control::ledger::{Ledger, Limits, PriceSettings, Prices};
 use chancery_control::lineage::{DEFAULT_OPEN_CALLS, Federation, Keyring, Lineage, Open, Rules, Tokens};
 use chancery_control::policy::Policy;
 use chancery_control::routing::{Peer, Pool};
-use chancery_control::{Governed, Plane, PlaneSettings};
+use chancery_control::{Governed, Hands as _, Plane, PlaneSettings};
 use chancery_sdk::Service;
 use chancery_store::Store;
 use parking_lot::Mutex;
@@ -79,7 +79,8 @@ impl Governor {
         let metrics = Metrics::new();
         let (helper, worker) = Helper::new(store.clone(), metrics.clone());
         let helper = Arc::new(helper);
-        let past = Past::read(&store).await.context("cannot read what was let through before")?;
+        let past =
+            Past::read(&store, helper.now()).await.context("cannot read what was let through before")?;
         let keys = Keyring::try_new(&key_id(&secret), &secret)?;
         let is_agent = |_: &str, caller: &str| {
             config.agent.iter().find(|agent| agent.name == caller).map(|agent| agent.name.as_str().into())

@@ -15,7 +15,7 @@ use super::adjust::Adjustments;
 /// How much is read at a time.
 const STEP: usize = 1000;
 
-const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+const A_MONTH: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 const MINUTE_MS: u64 = 60 * 1000;
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -29,7 +29,7 @@ pub(super) struct Past {
 
 impl Past {
     /// Reads what is still open, and what this month has cost.
-    pub(super) async fn read(store: &Store) -> Result<Self, StoreError> {
+    pub(super) async fn read(store: &Store, now: Millis) -> Result<Self, StoreError> {
         let realms = Realms::All;
         let mut living = Vec::new();
         for root in living_roots(store, &realms).await? {
@@ -44,7 +44,7 @@ impl Past {
             }
         }
         // The longest window is a calendar month.
-        let a_month_ago = Timestamp::from_millis(store.now().as_millis() - 31 * DAY_MS);
+        let a_month_ago = Timestamp::from(now - A_MONTH);
         let (mut spends, mut after) = (Vec::new(), None);
         loop {
             let page = store.spend(&realms, a_month_ago, after, STEP).await?;
@@ -67,11 +67,14 @@ impl Past {
         let charged = std::mem::take(&mut self.spends).into_iter().map(|spend| {
             let at = booked_at(&spend, now);
             let plane = plane.clone();
-            let charge = move || plane.charged_before(&accounts(&plane, &spend, at), spend.charged, at);
+            let charge = move || {
+                plane.charged_before(&accounts(&plane, &spend, at), spend.charged, at);
+                plane.overran_before(&spend.agent, spend.overrun, at);
+            };
             (at, Box::new(charge) as Box<dyn FnOnce()>)
         });
-        let mut all: Vec<_> = charged.collect();
-        all.extend(adjustments.replay(plane));
+        let mut all = adjustments.replay(plane, now);
+        all.extend(charged);
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().for_each(|(_, again)| again());
         let changed = adjustments.finish(plane);
@@ -143,6 +146,7 @@ mod tests {
             caller: None,
             agent: "a".into(),
             charged: Amount::default(),
+            overrun: Amount::default(),
             calls: 1,
         }
     }

@@ -14,11 +14,12 @@ use chancery_control::routing::{
     BreakerSettings, Fallback, PoolSettings, SelectorSettings, Selectors, UnknownSelector,
 };
 use chancery_control::{Mode, PlaneSettings, Proposal};
-use chancery_protocol::{Amount, OPERATIONS, Operation};
+use chancery_protocol::{OPERATIONS, Operation};
 
 use crate::config::{
-    BudgetLevel, BudgetSection, Config, Mode as ConfigMode, Overflow as ConfigOverflow, PolicySection,
-    PriceSection, RateLimit as ConfigRate, RateSection, RoutingSection, TaskCap, Trust, UnknownCost, Usd,
+    BudgetLevel, BudgetSection, Config, Mode as ConfigMode, Overflow as ConfigOverflow, OverrunSection,
+    PolicySection, PriceSection, RateLimit as ConfigRate, RateSection, RoutingSection, TaskCap, Trust,
+    UnknownCost, Usd,
 };
 use crate::identity;
 use crate::limits::{AllLimits, LimitsGate};
@@ -51,6 +52,7 @@ pub(super) fn limits(budget: &BudgetSection) -> Limits {
         caller: level(&budget.caller, &budget.callers),
         unattributed: caps(&budget.unattributed),
         agent: level(&budget.agent, &budget.agents),
+        overrun: overrun(&budget.overrun),
         overflow: overflow(budget),
         ..Limits::default()
     }
@@ -71,6 +73,16 @@ fn overflow(budget: &BudgetSection) -> Overflow {
         .map_or(Overflow::Shed, |(max_depth, max_wait)| Overflow::Queue { max_depth, max_wait })
 }
 
+fn overrun(section: &OverrunSection) -> Caps {
+    let cap = |usd: Option<Usd>, tokens| Cap { micro_usd: usd.map(|usd| usd.0), tokens, tasks: None };
+    Caps {
+        per_minute: cap(section.max_usd_per_minute, section.max_tokens_per_minute),
+        per_hour: cap(section.max_usd_per_hour, section.max_tokens_per_hour),
+        per_day: cap(section.max_usd_per_day, section.max_tokens_per_day),
+        per_month: cap(section.max_usd_per_month, section.max_tokens_per_month),
+    }
+}
+
 pub(super) fn caps(level: &BudgetLevel) -> Caps {
     let cap = |usd: Option<Usd>, tokens, tasks| Cap { micro_usd: usd.map(|usd| usd.0), tokens, tasks };
     Caps {
@@ -83,23 +95,20 @@ pub(super) fn caps(level: &BudgetLevel) -> Caps {
 
 /// What calls cost.
 pub(super) fn prices(config: &Config) -> PriceSettings {
+    let priced = config.agent.iter();
     let priced =
-        config.agent.iter().filter_map(|agent| Some((agent.name.as_str().into(), price(&agent.price?))));
+        priced.filter_map(|agent| Some((agent.name.as_str().into(), price(&agent.declared_price()?))));
     let untrusted = config.agent.iter().filter(|agent| agent.trust == Trust::Untrusted);
-    let mut settings = PriceSettings {
+    PriceSettings {
         agents: priced.collect(),
         untrusted: untrusted.map(|agent| agent.name.as_str().into()).collect(),
+        unknown: match config.budget.unknown_cost {
+            // Agents of the file have a price then; what is found later is refused.
+            None | Some(UnknownCost::Deny) => Unknown::Deny,
+            Some(UnknownCost::Hold(usd)) => Unknown::Hold(usd.0),
+        },
         ..PriceSettings::default()
-    };
-    match config.budget.unknown_cost {
-        UnknownCost::AllowAndFlag => settings.unknown = Unknown::AllowAndFlag,
-        UnknownCost::Deny => settings.unknown = Unknown::Deny,
-        UnknownCost::Usd(usd) => {
-            settings.unknown = Unknown::Default;
-            settings.default = Amount { micro_usd: usd.0, ..settings.default };
-        }
     }
-    settings
 }
 
 pub(super) fn price(section: &PriceSection) -> Price {

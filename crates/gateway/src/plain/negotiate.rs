@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use chancery_control::ledger::{Metric, Scope};
+use chancery_control::ledger::{Limited, Metric, Scope};
 use chancery_control::policy::{Facts, SKILL_EXTENSION, Subject};
 use chancery_control::{Explanation, Millis};
 use chancery_protocol::{
@@ -197,8 +197,11 @@ impl Talk<'_> {
     fn gates(&mut self, context: &CallContext) {
         let skill = self.skill();
         let tariff = self.plain.regime().terms.prices.tariff(self.agent(), skill.as_ref());
-        let known = tariff.estimate(None, false).ok().filter(|estimate| !estimate.expected.flagged);
-        self.terms.expected_cost_usd = known.map(|estimate| Usd(estimate.expected.amount.micro_usd));
+        let known = tariff.estimate(None, Limited { money: true, tokens: false }).ok();
+        // A price by the token says nothing until it is known how many tokens such calls use.
+        let by_token = tariff.price().is_some_and(|price| price.per_1k_tokens > 0);
+        let known = known.filter(|estimate| !by_token || estimate.hold.tokens > 0);
+        self.terms.expected_cost_usd = known.map(|estimate| Usd(estimate.hold.micro_usd));
         let wanted = self.wanted.budget_usd.map(|Usd(micro)| micro);
         let offered = wanted.map(|wanted| wanted.min(self.money_left()));
         self.terms.budget_usd = offered.map(Usd);

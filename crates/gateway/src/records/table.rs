@@ -4,7 +4,7 @@ use chancery_protocol::{Edge, Timestamp};
 use chancery_store::Spend;
 
 /// The heads of the columns of [`call_row`].
-pub(crate) const CALLS: [&str; 20] = [
+pub(crate) const CALLS: [&str; 22] = [
     "hop",
     "root",
     "parent",
@@ -25,14 +25,26 @@ pub(crate) const CALLS: [&str; 20] = [
     "tokens",
     "cost_source",
     "duration_ms",
+    "overrun_usd",
+    "overrun_tokens",
 ];
 
 /// The heads of the columns of [`sum_row`].
-pub(crate) const SUMS: [&str; 8] =
-    ["from", "seconds", "realm", "caller", "agent", "charged_usd", "tokens", "calls"];
+pub(crate) const SUMS: [&str; 10] = [
+    "from",
+    "seconds",
+    "realm",
+    "caller",
+    "agent",
+    "charged_usd",
+    "tokens",
+    "calls",
+    "overrun_usd",
+    "overrun_tokens",
+];
 
 /// One call. What is not known yet is empty.
-pub(crate) fn call_row(edge: &Edge) -> [String; 20] {
+pub(crate) fn call_row(edge: &Edge) -> [String; 22] {
     let settled = edge.settled.as_ref();
     let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
     let or_empty = |text: Option<String>| text.unwrap_or_default();
@@ -55,13 +67,15 @@ pub(crate) fn call_row(edge: &Edge) -> [String; 20] {
         usd(edge.reserved.micro_usd),
         or_empty(settled.map(|settled| usd(settled.charged.micro_usd))),
         or_empty(settled.map(|settled| settled.charged.tokens.to_string())),
-        or_empty(settled.map(|settled| format!("{:?}", settled.source).to_lowercase())),
+        or_empty(settled.map(|settled| settled.source.as_str().to_owned())),
         or_empty(settled.map(|settled| millis_between(edge.opened, settled.at).to_string())),
+        or_empty(settled.map(|settled| usd(settled.overrun.micro_usd))),
+        or_empty(settled.map(|settled| settled.overrun.tokens.to_string())),
     ]
 }
 
 /// What one caller was charged for one agent in one span of time.
-pub(crate) fn sum_row(sum: &Spend) -> [String; 8] {
+pub(crate) fn sum_row(sum: &Spend) -> [String; 10] {
     [
         sum.from.to_string(),
         sum.span.as_secs().to_string(),
@@ -71,6 +85,8 @@ pub(crate) fn sum_row(sum: &Spend) -> [String; 8] {
         usd(sum.charged.micro_usd),
         sum.charged.tokens.to_string(),
         sum.calls.to_string(),
+        usd(sum.overrun.micro_usd),
+        sum.overrun.tokens.to_string(),
     ]
 }
 

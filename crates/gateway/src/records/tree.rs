@@ -44,9 +44,13 @@ fn line(edge: &Edge) -> String {
         None => format!("open, holds {} USD", usd(edge.reserved.micro_usd)),
         Some(settled) => {
             let state = settled.state.map_or("no task", |state| state.as_str());
-            let source = format!("{:?}", settled.source).to_lowercase();
+            let (source, over) = (settled.source.as_str(), settled.overrun);
+            let overrun = match over.is_zero() {
+                true => String::new(),
+                false => format!("  overrun {} USD, {} tokens", usd(over.micro_usd), over.tokens),
+            };
             format!(
-                "{state}  {} ms  {} USD, {} tokens ({source})",
+                "{state}  {} ms  {} USD, {} tokens ({source}){overrun}",
                 millis_between(edge.opened, settled.at),
                 usd(settled.charged.micro_usd),
                 settled.charged.tokens,
@@ -88,6 +92,7 @@ mod tests {
             settled: Some(Settled {
                 at: Timestamp::from_millis(1_250),
                 charged: Amount { micro_usd: 10_000, tokens: 7, tasks: 1 },
+                overrun: Amount::default(),
                 source: CostSource::Declared,
                 state: Some(TaskState::Completed),
             }),

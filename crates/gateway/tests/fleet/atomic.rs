@@ -46,7 +46,7 @@ fn config(side: Side, far: &str, worker: &str) -> String {
         )
     };
     let policy = format!("[policy.far]\nagents = [\"far\"]\nallowed_skills = [\"{name}\"]\n");
-    let budget = format!("[budget]\nunknown_cost = {{ usd = {price} }}\n[budget.task]\nmax_usd = {cap}\n");
+    let budget = format!("[budget]\nunknown_cost = \"hold:{price}\"\n[budget.task]\nmax_usd = {cap}\n");
     let echo = "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n";
     format!("[fleet]\nname = \"{name}\"\n{budget}{policy}{echo}{}{}", agent("far", far), agent(name, worker))
 }

@@ -33,6 +33,7 @@ price = { per_call = 0.25 }
 [[agent]]
 name = "ask"
 kind = "builtin"
+price = { per_call = 0 }
 "#;
 
 fn made(gateway: &Gateway, caller: &str) -> String {

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::gateway::Gateway;
 
 const CONFIG: &str = "[budget.global]\nmax_usd_per_day = 1000.0\n[policy.default]\nmax_duration_ms = 10000\n\
-                      [[agent]]\nname = \"echo\"\nkind = \"builtin\"\n";
+                      [[agent]]\nname = \"echo\"\nkind = \"builtin\"\nprice = { per_call = 0 }\n";
 
 /// How often to look whether all has been given back: for half a minute, where nothing else goes on.
 const LOOKS: usize = 300;

@@ -12,6 +12,7 @@ mod http;
 mod many;
 mod markdown;
 mod members;
+mod money;
 mod planner;
 mod ports;
 mod probes;

@@ -77,7 +77,7 @@ impl Drop for Upstream {
 fn config(url: &str, max_duration_ms: u64) -> String {
     format!(
         "[budget.global]\nmax_usd_per_day = 10.0\n[policy.default]\nmax_duration_ms = {max_duration_ms}\n\
-         [[agent]]\nname = \"echo\"\nkind = \"builtin\"\n\
+         [[agent]]\nname = \"echo\"\nkind = \"builtin\"\nprice = {{ per_call = 0 }}\n\
          [[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"{url}\"\nprice = {{ per_call = 0.01 }}\n"
     )
 }

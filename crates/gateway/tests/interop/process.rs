@@ -28,7 +28,10 @@ pub(crate) enum Program {
 /// A running server of somebody else's. It goes when this is dropped.
 pub(crate) struct Foreign {
     pub(crate) url: String,
-    _child: Child,
+    /// Where it answers gRPC, if it says so.
+    #[allow(dead_code, reason = "the tests of agents elsewhere lead connections there")]
+    pub(crate) grpc: Option<String>,
+    child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
@@ -36,6 +39,8 @@ pub(crate) struct Foreign {
 #[derive(Deserialize)]
 struct Ready {
     url: String,
+    #[serde(default)]
+    grpc: Option<String>,
 }
 
 /// One line of a client.
@@ -126,7 +131,13 @@ impl Program {
 
     /// Starts a server, and waits until it is there.
     pub(crate) async fn serve(self) -> Result<Foreign, String> {
+        self.serve_with(&[]).await
+    }
+
+    /// The same, with words on its command line.
+    pub(crate) async fn serve_with(self, arguments: &[&str]) -> Result<Foreign, String> {
         let mut command = self.command();
+        command.args(arguments);
         // It goes when its standard input ends, so also when we are killed. Its log is its own affair.
         command.stdin(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| format!("{self:?}: {error}; run interop/test"))?;
@@ -134,9 +145,17 @@ impl Program {
         let line = timeout(PATIENCE, stdout.next_line()).await;
         let Ok(Ok(Some(line))) = line else { return Err(format!("{self:?} does not come up: {line:?}")) };
         match serde_json::from_str(&line) {
-            Ok(Ready { url }) => Ok(Foreign { url, _child: child, _stdout: stdout }),
+            Ok(Ready { url, grpc }) => Ok(Foreign { url, grpc, child, _stdout: stdout }),
             Err(_) => Err(format!("{self:?} says {line}")),
         }
+    }
+}
+
+impl Foreign {
+    /// Kills it, as a power switch would.
+    #[allow(dead_code, reason = "the tests of agents elsewhere do")]
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.expect("it can be killed");
     }
 }
 

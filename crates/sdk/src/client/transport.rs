@@ -222,7 +222,7 @@ impl Transport {
         if inner.is_some_and(hyper::Error::is_parse) {
             return ClientError::bad("it is not HTTP");
         }
-        let unsent = is_connect || inner.is_some_and(hyper::Error::is_canceled);
+        let unsent = is_connect || inner.is_some_and(hyper::Error::is_canceled) || was_refused(&*error);
         let (origin, source) = (origin.to_string(), error);
         if unsent { ClientError::Connect { origin, source } } else { ClientError::Cut { origin, source } }
     }
@@ -328,6 +328,14 @@ fn value(what: &str, text: &str) -> Result<HeaderValue, ClientError> {
 }
 
 /// Looks for a cause along the chain.
+/// Whether a peer by HTTP/2 says that it has not looked at a request: it refuses the stream, or goes away and has taken none as new.
+fn was_refused(error: &(dyn StdError + 'static)) -> bool {
+    find::<h2::Error>(error).is_some_and(|error| {
+        let is_going = error.is_go_away() && error.is_remote();
+        is_going || error.reason() == Some(h2::Reason::REFUSED_STREAM)
+    })
+}
+
 fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,6 +1,8 @@
 //! What an agent elsewhere says, without what it may not say here, and with what is said here of where it comes from.
 
-use chancery_protocol::{ContextId, JsonObject, LINEAGE_EXTENSION, Message, StreamResponse, Task, TaskId};
+use chancery_protocol::{
+    Artifact, Content, ContextId, Json, JsonObject, LINEAGE_EXTENSION, Message, Part, StreamResponse, TaskId,
+};
 use serde::Serialize;
 
 use super::state::RemoteState;
@@ -35,38 +37,122 @@ pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState) -> bo
     true
 }
 
-/// An event without lineage tokens, wherever the agent repeats them, and without ids of its own tasks.
-pub(super) fn cleaned(mut event: StreamResponse) -> StreamResponse {
-    match &mut event {
-        StreamResponse::Task(task) => clean_task(task),
-        StreamResponse::Message(message) => clean_message(message),
-        StreamResponse::StatusUpdate(update) => {
-            clean(&mut update.metadata);
-            update.status.message.iter_mut().for_each(|message| clean_message(message));
-        }
-        StreamResponse::ArtifactUpdate(update) => {
-            clean(&mut update.metadata);
-            clean(&mut update.artifact.metadata);
+/// Takes out of what an agent says what is not for its caller: the lineage tokens that it was sent, and what only we may say.
+#[derive(Debug, Default)]
+pub(super) struct Scrubber {
+    tokens: Vec<String>,
+}
+
+/// What stands in the place of a token.
+const SCRUBBED: &str = "[lineage token]";
+
+impl Scrubber {
+    /// The agent is about to be sent this token.
+    pub(super) fn sent(&mut self, token: &str) {
+        if !token.is_empty() && self.tokens.iter().all(|known| known != token) {
+            self.tokens.push(token.to_owned());
         }
     }
-    event
+
+    /// Whether a text tells a token.
+    pub(super) fn tells(&self, text: &str) -> bool {
+        self.tokens.iter().any(|token| text.contains(token.as_str()))
+    }
+
+    /// An event without tokens and without ids of the agent's own tasks.
+    pub(super) fn scrub(&self, mut event: StreamResponse) -> StreamResponse {
+        match &mut event {
+            StreamResponse::Task(task) => {
+                self.metadata(&mut task.metadata);
+                task.artifacts.iter_mut().for_each(|artifact| self.artifact(artifact));
+                task.history.iter_mut().for_each(|message| self.message(message));
+                task.status.message.iter_mut().for_each(|message| self.message(message));
+            }
+            StreamResponse::Message(message) => self.message(message),
+            StreamResponse::StatusUpdate(update) => {
+                self.metadata(&mut update.metadata);
+                update.status.message.iter_mut().for_each(|message| self.message(message));
+            }
+            StreamResponse::ArtifactUpdate(update) => {
+                self.metadata(&mut update.metadata);
+                self.artifact(&mut update.artifact);
+            }
+        }
+        event
+    }
+
+    fn message(&self, message: &mut Message) {
+        self.metadata(&mut message.metadata);
+        message.parts.iter_mut().for_each(|part| self.part(part));
+        (message.task_id, message.context_id) = (None, None);
+        message.reference_task_ids.clear();
+    }
+
+    fn artifact(&self, artifact: &mut Artifact) {
+        self.metadata(&mut artifact.metadata);
+        self.text(&mut artifact.name);
+        self.text(&mut artifact.description);
+        artifact.parts.iter_mut().for_each(|part| self.part(part));
+    }
+
+    fn part(&self, part: &mut Part) {
+        self.metadata(&mut part.metadata);
+        match &mut part.content {
+            Content::Text(text) | Content::Url(text) => self.text(text),
+            Content::Data(data) if self.tells(data.as_str()) => {
+                let clean = Json::parse(&self.without_tokens(data.as_str()));
+                part.content = clean.map_or_else(|_| Content::Text(SCRUBBED.to_owned()), Content::Data);
+            }
+            Content::Raw(bytes) if std::str::from_utf8(bytes).is_ok_and(|text| self.tells(text)) => {
+                *bytes = self.without_tokens(&String::from_utf8_lossy(bytes)).into();
+            }
+            Content::Data(_) | Content::Raw(_) => {}
+        }
+    }
+
+    fn metadata(&self, metadata: &mut Option<JsonObject>) {
+        for ours in [LINEAGE_EXTENSION, PROVENANCE_EXTENSION] {
+            *metadata = metadata.take().and_then(|said| said.without(ours));
+        }
+        if let Some(said) = metadata.as_ref().filter(|said| self.tells(said.as_str())) {
+            *metadata = JsonObject::parse(&self.without_tokens(said.as_str())).ok();
+        }
+    }
+
+    fn text(&self, text: &mut String) {
+        if self.tells(text) {
+            *text = self.without_tokens(text);
+        }
+    }
+
+    fn without_tokens(&self, text: &str) -> String {
+        self.tokens.iter().fold(text.to_owned(), |text, token| text.replace(token, SCRUBBED))
+    }
 }
 
-fn clean_task(task: &mut Task) {
-    clean(&mut task.metadata);
-    task.artifacts.iter_mut().for_each(|artifact| clean(&mut artifact.metadata));
-    task.history.iter_mut().for_each(clean_message);
-    task.status.message.iter_mut().for_each(|message| clean_message(message));
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn clean_message(message: &mut Message) {
-    clean(&mut message.metadata);
-    (message.task_id, message.context_id) = (None, None);
-    message.reference_task_ids.clear();
-}
-
-fn clean(metadata: &mut Option<JsonObject>) {
-    for ours in [LINEAGE_EXTENSION, PROVENANCE_EXTENSION] {
-        *metadata = metadata.take().and_then(|said| said.without(ours));
+    #[test]
+    fn a_token_is_taken_out_wherever_it_stands() {
+        let mut scrubber = Scrubber::default();
+        scrubber.sent("aa.bb.cc");
+        let mut parts = vec![
+            Part::text("my token is aa.bb.cc!"),
+            Part::url("https://x.example/?token=aa.bb.cc"),
+            Part::data(Json::parse(r#"{"headers":{"chancery-lineage":"aa.bb.cc"},"n":1.0}"#).unwrap()),
+            Part::raw("aa.bb.cc"),
+        ];
+        parts[0].metadata = JsonObject::parse(r#"{"x":"aa.bb.cc","urn:chancery:ext:lineage:v1":1}"#).ok();
+        let message = Message { parts, ..Message::agent("") };
+        let StreamResponse::Message(clean) = scrubber.scrub(StreamResponse::Message(message)) else {
+            panic!("it stays a message")
+        };
+        let written = serde_json::to_string(&clean.parts).unwrap();
+        assert!(!written.contains("aa.bb.cc") && !written.contains("urn:chancery"), "{written}");
+        assert_eq!(written.matches(SCRUBBED).count(), 4, "{written}");
+        assert!(written.contains(r#""n":1.0"#), "{written}");
+        assert_eq!(clean.parts[3], Part::raw(SCRUBBED));
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    AgentCard, BoxFuture, LINEAGE_EXTENSION, Message, Request, SendMessageRequest, SendMessageResponse,
-    StreamResponse, TaskId, TaskState,
+    AgentCard, BoxFuture, Error, ErrorCode, LINEAGE_EXTENSION, Message, Request, SendMessageRequest,
+    SendMessageResponse, StreamResponse, TaskId, TaskState,
 };
 
 use super::agent::{RemoteAgent, Tenancy, cancel_there};
+use super::clean::Scrubber;
 use super::errors::{Breach, cannot_be_watched, fate, told};
 use super::follow::Source;
 use super::peers::Peer;
@@ -21,6 +22,8 @@ use crate::turn::{CallerWaits, Turn};
 
 /// How long an answer is read for that nobody waits for any more: it says which task there is to cancel.
 const LATE_ANSWER: Duration = Duration::from_secs(30);
+/// How long to wait before asking for a card again.
+const CARD_PAUSE: Duration = Duration::from_millis(500);
 /// For a timeout that the clock cannot count to.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What peers of an older design say of who calls, in metadata.
@@ -36,6 +39,7 @@ pub(super) struct Exchange<'a> {
     pub(super) state: RemoteState,
     /// The state that the task is in here, as far as this turn has come.
     pub(super) known: TaskState,
+    pub(super) scrubber: Scrubber,
     /// Whether the agent's ids are known, and the caller has not been told.
     pub(super) has_new_ids: bool,
     /// Whether the agent refuses contexts that it has not given.
@@ -75,7 +79,15 @@ impl<'a> Exchange<'a> {
             known => known,
         };
         let state = RemoteState::of_turn(turn);
-        Self { agent, turn, state, known, has_new_ids: false, refuses_contexts: false }
+        Self {
+            agent,
+            turn,
+            state,
+            known,
+            scrubber: Scrubber::default(),
+            has_new_ids: false,
+            refuses_contexts: false,
+        }
     }
 
     pub(super) async fn run(mut self) -> Result<Outcome, Failure> {
@@ -103,7 +115,7 @@ impl<'a> Exchange<'a> {
         tenancy: &mut Tenancy<'a>,
     ) -> Result<Outcome, Failure> {
         let was_sent = self.turn.is_resumed() && self.state.sent > 0;
-        if was_sent && !peer.client.peer().await.is_ok_and(|peer| peer.honours_keys) {
+        if was_sent && !self.honours_keys(&peer).await {
             return Err(Failure::public(OUTCOME_UNKNOWN).unanswered());
         }
         let mut tried = Vec::new();
@@ -149,10 +161,22 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Whether the same message may be sent to an agent again. It may be starting as we are.
+    async fn honours_keys(&self, peer: &Peer) -> bool {
+        let until = Instant::now() + self.agent.settings.patience;
+        loop {
+            match peer.client.peer().await {
+                Ok(found) => return found.honours_keys,
+                Err(_) if Instant::now() >= until => return false,
+                Err(_) => tokio::time::sleep(CARD_PAUSE).await,
+            }
+        }
+    }
+
     /// The agent has answered without a task.
     fn answered_directly(&self, message: StreamResponse, peer: &Peer) -> Result<Outcome, Failure> {
         match self.state.task {
-            None => Ok(Outcome::forwarded(super::clean::cleaned(message))),
+            None => Ok(Outcome::forwarded(self.scrubber.scrub(message))),
             Some(_) => Err(self.broke_protocol("a message came where a task had begun", peer)),
         }
     }
@@ -180,7 +204,8 @@ impl<'a> Exchange<'a> {
         self.turn.dispatch().await.map_err(Failure::from)?;
         loop {
             let request = self.request(peer, !streams && waits != CallerWaits::ForOutcome).await;
-            match self.exchange(peer, request, self.options(watch.clone()), streams).await {
+            let options = self.options(watch.clone());
+            match self.exchange(peer, request, options, streams).await {
                 Ok(first) => return Ok(first),
                 Err(error) if self.refuses_context(&error) => self.refuses_contexts = true,
                 // Its card says otherwise.
@@ -280,19 +305,25 @@ impl<'a> Exchange<'a> {
     }
 
     /// What goes along with a message: the caller's trace, extensions and lineage, if the agent may know.
-    fn options(&self, watch: Watch) -> Options {
+    fn options(&mut self, watch: Watch) -> Options {
         let facts = &self.turn.facts;
         let tells = self.agent.settings.tells_lineage;
         let mut options = Options { keyless: true, watch, ..Options::default() };
         options.terms.extensions.clone_from(&facts.extensions);
         options.terms.traceparent = facts.traceparent.clone().filter(|_| tells);
         options.terms.lineage = self.turn.lineage().filter(|_| tells);
-        let secret = facts.handle.context_secret();
-        options.terms.idempotency_key = Some(dispatch_key(&secret, self.turn.task_id(), self.state.sent));
+        options.terms.lineage.iter().for_each(|token| self.scrubber.sent(token));
+        options.terms.idempotency_key = Some(self.dispatch_key());
         let now = Instant::now();
         let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
         options.deadline = Some(self.turn.deadline().min(latest));
         options
+    }
+
+    /// The idempotency key of the message that is on its way.
+    pub(super) fn dispatch_key(&self) -> String {
+        let secret = self.turn.facts.handle.context_secret();
+        dispatch_key(&secret, self.turn.task_id(), self.state.sent)
     }
 
     /// Who wants to hear how a member of a pool does hears of the member that was chosen.
@@ -323,9 +354,17 @@ impl<'a> Exchange<'a> {
                 let told = breach.error().about("taskId", self.turn.task_id().as_str());
                 Failure::public(breach.text()).answering(told)
             }
-            _ => Failure::protocol(told(error)),
+            _ => Failure::protocol(self.told(error)),
         };
         Failure { sent, ..failure }
+    }
+
+    /// What the caller is told of an error; nothing of one that tells a lineage token.
+    pub(super) fn told(&self, error: ClientError) -> Error {
+        match self.scrubber.tells(&format!("{error:?}")) {
+            true => error.code().unwrap_or(ErrorCode::Internal).into(),
+            false => told(error),
+        }
     }
 
     /// The agent does what the protocol does not allow.

@@ -14,7 +14,7 @@ use chancery_protocol::{
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::clean::{cleaned, name_origin};
+use super::clean::name_origin;
 use super::delta::Delta;
 use super::errors::{Breach, cannot_be_watched, told};
 use super::exchange::Exchange;
@@ -91,7 +91,7 @@ impl Exchange<'_> {
             let before = self.turn.sink.recorded();
             let ended = match news {
                 News::Message(delivered) => {
-                    self.deliver(*delivered, peer, answers.clone()).await;
+                    self.deliver(*delivered, peer, answers.clone()).await?;
                     None
                 }
                 News::Answer(delivered, answer) => self.answered(*delivered, answer, peer).await?,
@@ -165,7 +165,7 @@ impl Exchange<'_> {
             return News::Failed(ClientError::BadAnswer("the task has no id".to_owned()));
         };
         let silence = match progress.failing_since {
-            Some(_) => LONGEST_PAUSE,
+            Some(_) => LONGEST_PAUSE.min(self.agent.settings.silence),
             None => self.agent.settings.silence,
         };
         match &mut progress.source {
@@ -260,7 +260,7 @@ impl Exchange<'_> {
         peer: &Peer,
         is_first: bool,
     ) -> Result<Option<Outcome>, Failure> {
-        let mut event = cleaned(event);
+        let mut event = self.scrubber.scrub(event);
         self.check_ids(&event, peer)?;
         if self.has_new_ids {
             self.has_new_ids = !name_origin(&mut event, &self.state);
@@ -419,7 +419,10 @@ impl Exchange<'_> {
     }
 
     /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].
-    async fn deliver(&self, delivered: Delivered, peer: &Peer, answers: Answers) {
+    async fn deliver(&mut self, delivered: Delivered, peer: &Peer, answers: Answers) -> Result<(), Failure> {
+        self.state.sent += 1;
+        self.turn.set_state(&self.state)?;
+        self.turn.dispatch().await?;
         let mut message = delivered.message().clone();
         self.address(&mut message, peer).await;
         let mut configuration = delivered.configuration().cloned();
@@ -429,10 +432,12 @@ impl Exchange<'_> {
         let request = SendMessageRequest { tenant: String::new(), message, configuration, metadata: None };
         let mut options = self.asking(peer);
         options.keyless = true;
+        options.terms.idempotency_key = Some(self.dispatch_key());
         options.deadline = delivered.context().deadline;
         if self.agent.settings.tells_lineage {
             let hold = delivered.context().hold.as_ref();
             options.terms.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
+            options.terms.lineage.iter().for_each(|token| self.scrubber.sent(token));
         }
         let client = peer.client.clone();
         tokio::spawn(async move {
@@ -444,6 +449,7 @@ impl Exchange<'_> {
                 delivered.answer(answer.map(drop).map_err(told)).await;
             }
         });
+        Ok(())
     }
 
     async fn answered(
@@ -456,7 +462,8 @@ impl Exchange<'_> {
             Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), peer, false).await,
             Ok(SendMessageResponse::Message(_)) => Ok(None),
             Err(error) => {
-                delivered.answer(Err(told(error))).await;
+                let told = self.told(error);
+                delivered.answer(Err(told)).await;
                 return Ok(None);
             }
         };

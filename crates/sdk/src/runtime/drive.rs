@@ -27,7 +27,7 @@ use crate::agent::{AgentFuture, Failure, Outcome, Sent};
 use crate::alarm::Alarm;
 use crate::at_once::at_once;
 use crate::canceled::Canceled;
-use crate::tasks::{TurnEnd, Unstoppable, from_store, reported, task_is_over};
+use crate::tasks::{TurnEnd, Unstoppable, from_store, task_is_over};
 
 /// A turn that is being run.
 pub(super) struct Drive {
@@ -224,12 +224,12 @@ impl Drive {
             Sent::Answered => (answered(answer, key), CallOutcome::Answered),
             Sent::Unanswered => (answered(answer, key), CallOutcome::Unknown(None)),
         };
-        let usage = answer.ok().and_then(|message| message.metadata.as_ref()).and_then(reported);
+        let said = answer.ok().and_then(|message| message.metadata.as_ref());
         let (tasks, id) = (&self.core.tasks, self.sink.task_id());
         let closed = match (self.is_reserved, self.hold.take()) {
-            (true, _) => tasks.close_reserved(&self.scope, id, change, outcome, usage).await,
+            (true, _) => tasks.close_reserved(&self.scope, id, change, outcome, said).await,
             (false, Some(hold)) if self.sent != Sent::Never => {
-                tasks.record_call(&*hold, id, outcome, usage).await
+                tasks.record_call(&*hold, id, outcome, said).await
             }
             (false, _) => Ok(()),
         };
@@ -254,6 +254,7 @@ impl Drive {
         } else if batch.state.is_some() {
             self.append(batch).await?;
         }
+        self.sink.hold().iter().for_each(|hold| hold.dispatched());
         self.sink.dispatched();
         Ok(())
     }

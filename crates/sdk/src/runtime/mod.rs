@@ -155,15 +155,21 @@ impl Runtime {
         self.core.tasks.live.find(&self.core.tasks.scope(principal), task).is_some()
     }
 
-    /// Takes over what a call of an earlier process holds for a task of this agent.
+    /// Takes over what a call of an earlier process holds for a task of this agent. One call pays for a task: another was a
+    /// message for it while it ran, and nobody knows what came of that.
     #[cfg(feature = "server")]
-    pub(crate) fn restore_hold(
+    pub(crate) async fn restore_hold(
         &self,
         principal: &Principal,
         task: &TaskId,
         hold: &Arc<dyn chancery_protocol::Hold>,
-    ) {
-        self.core.tasks.holds.put(&self.core.tasks.scope(principal), task, hold, true);
+    ) -> Result<(), Error> {
+        let tasks = &self.core.tasks;
+        if tasks.holds.put(&tasks.scope(principal), task, hold, true) {
+            return Ok(());
+        }
+        let unknown = chancery_protocol::CallOutcome::Unknown(None);
+        tasks.record_call(&**hold, task, unknown, None).await.map_err(from_store)
     }
 
     /// Says who lets calls through.

@@ -498,8 +498,8 @@ fn reservation(
     context: &CallContext,
 ) -> Option<Box<Reservation>> {
     let reserve = || {
-        let mut reservation =
-            Reservation::new(message.clone(), configuration.cloned(), metadata.cloned(), context);
+        let metadata = metadata.and_then(|said| said.without(LINEAGE_EXTENSION));
+        let mut reservation = Reservation::new(message.clone(), configuration.cloned(), metadata, context);
         reservation.push = sink.registration().map(|push| (push.config, push.version.to_string()));
         Box::new(reservation)
     };

@@ -200,7 +200,7 @@ impl Served {
     pub(super) async fn recover(&self, agent: &str, restored: Vec<Restored>) -> Result<usize, Error> {
         for Restored { principal, task, hold } in restored {
             match self {
-                Self::Agent(runtime) => runtime.restore_hold(&principal, &task, &hold),
+                Self::Agent(runtime) => runtime.restore_hold(&principal, &task, &hold).await?,
                 Self::Endpoint(_) => {}
             }
         }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chancery_protocol::{
-    CallOutcome, Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage, Whereabouts,
+    CallOutcome, Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage,
+    UsageReport, Whereabouts,
 };
 use chancery_store::{Batch, Scope};
 use parking_lot::Mutex;
@@ -46,14 +47,16 @@ pub(crate) struct Riding {
 }
 
 impl Holds {
-    /// Keeps what a call holds until its task ends or waits for somebody. Not if another call pays for that already.
-    pub(crate) fn put(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>, recorded: bool) {
+    /// Keeps what a call holds until its task ends or waits for somebody. Says no if another call pays for that already.
+    pub(crate) fn put(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>, recorded: bool) -> bool {
         let mut shard = self.shard(id).lock();
         let of_task = shard.entry(id.clone()).or_default();
-        if of_task.iter().all(|held| held.scope != *scope) {
+        let is_first = of_task.iter().all(|held| held.scope != *scope);
+        if is_first {
             of_task.push(Held { scope: scope.clone(), hold: hold.clone(), recorded });
             self.count.fetch_add(1, Ordering::Relaxed);
         }
+        is_first
     }
 
     /// Keeps it no longer.
@@ -90,7 +93,7 @@ impl Holds {
             None => self.known(scope, id)?,
         };
         let (state, said) = batch.outcome().unzip();
-        let usage = said.flatten().and_then(reported);
+        let usage = said.flatten().and_then(|said| reported(&*hold, said));
         if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
             let settles = Some(settle(&*hold, id, outcome_of(state, sent), usage, batch));
             return Some(Riding { hold, settles, is_new });
@@ -195,7 +198,11 @@ struct Told<'a> {
     lineage: &'a Whereabouts,
 }
 
-/// What a status says that was consumed.
-pub(crate) fn reported(metadata: &JsonObject) -> Option<Usage> {
-    metadata.entry(USAGE_EXTENSION).ok().flatten()
+/// What a status or a message says that was consumed. Fields that cannot be read count for nothing.
+pub(super) fn reported(hold: &dyn Hold, metadata: &JsonObject) -> Option<Usage> {
+    let report = UsageReport::in_metadata(metadata)?;
+    if !report.ignored.is_empty() {
+        hold.ignore(report.ignored);
+    }
+    report.usage
 }

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    Admitted, Artifacts, Call, CallOutcome, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold, KeptTask,
-    ListTasksRequest, Principal, RequestLimits, SendMessageRequest, SubscribeToTaskRequest, TaskId, TaskPage,
-    TaskState, TaskView, Usage,
+    Admitted, Artifacts, Call, CallOutcome, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold,
+    JsonObject, KeptTask, ListTasksRequest, Principal, RequestLimits, SendMessageRequest,
+    SubscribeToTaskRequest, TaskId, TaskPage, TaskState, TaskView,
 };
 use chancery_store::{
     Appended, Batch, ListQuery, PageToken, ReservationChange, ReservationWrite, Scope, Snapshot, Store,
@@ -31,9 +31,10 @@ use futures_core::Stream as _;
 use parking_lot::RwLock;
 
 use crate::agent::Sent;
+use holds::reported;
 
 pub(crate) use failure::{from_store, no_extended_card, task_is_over};
-pub(crate) use holds::{Holds, reported};
+pub(crate) use holds::Holds;
 pub(crate) use incoming::{admission, check_context};
 pub(crate) use live::{Live, LiveTasks};
 pub use push::Notifier;
@@ -183,7 +184,7 @@ impl<W> Tasks<W> {
     ) -> Result<(), StoreError> {
         let edge = hold.as_ref().map(|hold| hold.begin(id));
         // Before the commit: whoever learns of the call from then on must find this.
-        hold.iter().for_each(|hold| self.holds.put(scope, id, hold, true));
+        hold.iter().for_each(|hold| _ = self.holds.put(scope, id, hold, true));
         let written = self.store.reserve(scope, id, ReservationWrite { change, edge }).await;
         match (&hold, &written) {
             (Some(hold), Ok(())) => hold.began(),
@@ -203,10 +204,13 @@ impl<W> Tasks<W> {
         id: &TaskId,
         change: ReservationChange,
         outcome: CallOutcome,
-        usage: Option<Usage>,
+        said: Option<&JsonObject>,
     ) -> Result<(), StoreError> {
         let hold = self.holds.of(scope, id);
-        let settling = hold.as_ref().map(|hold| hold.settle(id, outcome, usage));
+        let settling = hold.as_ref().map(|hold| {
+            let usage = said.and_then(|said| reported(&**hold, said));
+            hold.settle(id, outcome, usage)
+        });
         let edge = settling.as_ref().map(|settling| settling.edge.clone());
         let write = ReservationWrite { change, edge };
         self.insist(id, || self.store.reserve(scope, id, write.clone())).await?;
@@ -223,8 +227,9 @@ impl<W> Tasks<W> {
         hold: &dyn Hold,
         id: &TaskId,
         outcome: CallOutcome,
-        usage: Option<Usage>,
+        said: Option<&JsonObject>,
     ) -> Result<(), StoreError> {
+        let usage = said.and_then(|said| reported(hold, said));
         let settling = hold.settle(id, outcome, usage);
         self.insist(id, || self.store.put_edge(settling.edge.clone())).await?;
         hold.settled(&settling.settled);

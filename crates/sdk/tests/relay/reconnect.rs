@@ -227,3 +227,47 @@ impl Door {
         self.shut.store(false, Ordering::SeqCst);
     }
 }
+
+/// A relay that asks soon for what a stream does not bring, and whose patience is soon at its end.
+async fn serve_alert(url: &str) -> Site {
+    let soon = std::time::Duration::from_millis(50);
+    let relay = relay(url, Wire::JsonRpc).await.silence(soon).patience(soon * 4);
+    serve_with(|server| server.relay_at("", relay)).await
+}
+
+#[tokio::test]
+async fn a_silent_stream_is_asked_about_and_fails_nothing_while_the_agent_answers() {
+    let peer = Peer::script()
+        .card(ProtocolBinding::JsonRpc)
+        .answer_with(|heard| {
+            let begun = heard.frames(&[(0, json!({"task": whole(0, "TASK_STATE_WORKING")}))]);
+            // A comment keeps the connection, and says nothing of the task.
+            Reply::events(begun).until_close().then_endlessly(": still here\n\n")
+        })
+        .answer_with(|heard| heard.result(&whole(0, "TASK_STATE_WORKING")))
+        .answer_with(|heard| heard.error(ErrorCode::Internal))
+        .answer_with(|heard| heard.result(&whole(2, "TASK_STATE_COMPLETED")))
+        .start()
+        .expect("a port");
+    let relay = serve_alert(peer.url()).await;
+    let events = relay.rest().stream(message("go")).await.rest().await;
+    assert!(events.last().expect("an end").is(COMPLETED), "{events:?}");
+    let asked = peer.calls().iter().filter(|heard| asks_for(heard, "GetTask", "/tasks/t")).count();
+    assert_eq!(asked, 3);
+}
+
+#[tokio::test]
+async fn the_task_of_a_silent_stream_fails_while_nobody_answers_for_it() {
+    let peer = Peer::script()
+        .card(ProtocolBinding::JsonRpc)
+        .answer_with(|heard| {
+            let begun = heard.frames(&[(0, json!({"task": whole(0, "TASK_STATE_WORKING")}))]);
+            Reply::events(begun).until_close().then_endlessly(": still here\n\n")
+        })
+        .answer_with(|_| Reply::reset())
+        .start()
+        .expect("a port");
+    let relay = serve_alert(peer.url()).await;
+    let events = relay.rest().stream(message("go")).await.rest().await;
+    assert!(events.last().expect("an end").is(support::FAILED), "{events:?}");
+}

@@ -46,7 +46,7 @@ impl Sums {
             None => self.begin(names),
         };
         let sums = self.sums.len();
-        self.count(SpendPlace::of(settled.at, party), Sum::of_one(settled.charged));
+        self.count(SpendPlace::of(settled.at, party), Sum::of_one(&settled));
         if self.sums.len() > sums {
             self.tidy(settled.at, retention);
         }

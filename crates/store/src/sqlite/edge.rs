@@ -26,12 +26,13 @@ pub(super) struct EdgeRow {
     trace: Option<[u8; 16]>,
     task: Option<[u8; 16]>,
     limits: Option<String>,
+    overrun: Option<String>,
     sum: u32,
 }
 
 /// The columns, in the order in which they are read and written.
 pub(super) const COLUMNS: &str = "hop, party, root, parent, depth, trace, skill, peer, task, opened, held_micro_usd, \
-                                  held_tokens, held_tasks, sum, settled, micro_usd, tokens, tasks, source, state, payer, limits";
+                                  held_tokens, held_tasks, sum, settled, micro_usd, tokens, tasks, source, state, payer, limits, overrun";
 /// Their places, where they are looked at before the edge is read.
 pub(super) const PARTY: usize = 1;
 const TRACE: usize = 5;
@@ -39,6 +40,7 @@ const TASK: usize = 8;
 pub(super) const SETTLED: usize = 14;
 pub(super) const PAYER: usize = 20;
 const LIMITS: usize = 21;
+const OVERRUN: usize = 22;
 
 // === impl EdgeRow ===
 
@@ -49,8 +51,8 @@ impl EdgeRow {
         let payer = edge.payer.clone().map(|payer| Scope { owner: payer, ..party.clone() });
         let trace = edge.trace.as_deref().and_then(trace_bytes);
         let task = edge.task.as_ref().and_then(|task| task_bytes(task.as_str()));
-        let (limits, sum) = (limits_text(&edge), sum_of(&edge));
-        Self { party, payer, edge, trace, task, limits, sum }
+        let (limits, overrun, sum) = (limits_text(&edge), overrun_text(&edge), sum_of(&edge));
+        Self { party, payer, edge, trace, task, limits, overrun, sum }
     }
 
     /// Puts the edge where it is not settled yet. Says whether it did.
@@ -60,7 +62,7 @@ impl EdgeRow {
         party: i64,
         payer: Option<i64>,
     ) -> rusqlite::Result<bool> {
-        let sql = "INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+        let sql = "INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
                    ON CONFLICT DO UPDATE SET party = excluded.party, root = excluded.root, \
                    parent = excluded.parent, depth = excluded.depth, trace = excluded.trace, \
                    skill = excluded.skill, peer = excluded.peer, task = excluded.task, \
@@ -68,7 +70,7 @@ impl EdgeRow {
                    held_tokens = excluded.held_tokens, held_tasks = excluded.held_tasks, sum = excluded.sum, \
                    settled = excluded.settled, micro_usd = excluded.micro_usd, tokens = excluded.tokens, \
                    tasks = excluded.tasks, source = excluded.source, state = excluded.state, \
-                   payer = excluded.payer, limits = excluded.limits \
+                   payer = excluded.payer, limits = excluded.limits, overrun = excluded.overrun \
                    WHERE settled IS NULL";
         let Edge { hop, root, parent, depth, trace, skill, peer, task, opened, reserved, settled, .. } =
             &*self.edge;
@@ -96,6 +98,7 @@ impl EdgeRow {
             settled.and_then(|settled| settled.state).map(state_number),
             payer,
             self.limits,
+            self.overrun,
         ])?;
         Ok(changed > 0)
     }
@@ -116,6 +119,7 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         Some(at) => Some(Settled {
             at: Timestamp::from_micros(opened.as_micros().saturating_add(at)),
             charged: amount(15)?,
+            overrun: overrun_of(row.get_ref(OVERRUN)?)?,
             source: source_of(row.get(18)?)?,
             state: row.get::<_, Option<i64>>(19)?.map(state_of),
         }),
@@ -255,6 +259,7 @@ fn sum_of(edge: &Edge) -> u32 {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     bytes.extend(limits_text(edge).unwrap_or_default().into_bytes());
+    bytes.extend(overrun_text(edge).unwrap_or_default().into_bytes());
     sum::of(&[&bytes])
 }
 
@@ -278,18 +283,36 @@ fn limits_of(kept: ValueRef<'_>) -> rusqlite::Result<Kept> {
     serde_json::from_str(text).map_err(|_| unreadable("the limits of a call cannot be read"))
 }
 
+/// What is kept of an overrun; nothing if there is none, as of most.
+fn overrun_text(edge: &Edge) -> Option<String> {
+    let overrun = edge.settled.map(|settled| settled.overrun).filter(|overrun| !overrun.is_zero())?;
+    serde_json::to_string(&overrun).ok()
+}
+
+fn overrun_of(kept: ValueRef<'_>) -> rusqlite::Result<Amount> {
+    let Some(text) = kept.as_str_or_null()? else { return Ok(Amount::default()) };
+    serde_json::from_str(text).map_err(|_| unreadable("the overrun of a call cannot be read"))
+}
+
 /// As it is kept, whatever order the sources are in.
 fn source_number(source: CostSource) -> i64 {
     match source {
-        CostSource::Estimated => 0,
+        CostSource::Held => 0,
         CostSource::Declared => 1,
         CostSource::Reported => 2,
         CostSource::Metered => 3,
+        CostSource::Unknown => 4,
     }
 }
 
 fn source_of(number: i64) -> rusqlite::Result<CostSource> {
-    let sources = [CostSource::Estimated, CostSource::Declared, CostSource::Reported, CostSource::Metered];
+    let sources = [
+        CostSource::Held,
+        CostSource::Declared,
+        CostSource::Reported,
+        CostSource::Metered,
+        CostSource::Unknown,
+    ];
     let found = usize::try_from(number).ok().and_then(|number| sources.get(number));
     found.copied().ok_or_else(|| unreadable("it is not known where a figure comes from"))
 }

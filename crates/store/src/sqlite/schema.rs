@@ -15,7 +15,7 @@ use crate::error::StoreError;
 
 /// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
 /// released: a change is a new one.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_push.sql"),
     include_str!("migrations/0003_push_version.sql"),
@@ -28,6 +28,7 @@ const MIGRATIONS: [&str; 12] = [
     include_str!("migrations/0010_counted.sql"),
     include_str!("migrations/0011_daybook.sql"),
     include_str!("migrations/0012_reserved.sql"),
+    include_str!("migrations/0013_overrun.sql"),
 ];
 
 /// Tells our files from those of others: "Chan".

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use super::SqliteStore;
 use super::load::unreadable;
-use super::writer::{EDGE_STEP, EdgeStep, Upkeep, read_sum};
+use super::writer::{EDGE_STEP, EdgeStep, SUM_COLUMNS, Upkeep, read_sum};
 use crate::edge::Realms;
 use crate::error::StoreError;
 use crate::spend::{SPANS, Spend, SpendPage, SpendPlace};
@@ -77,16 +77,17 @@ fn page(
             continue;
         }
         let first = after.map_or(first, |after| after.max(first));
-        let sql = "SELECT span, at, party, micro_usd, tokens, tasks, calls, realm, caller, agent \
-                   FROM spend LEFT JOIN parties USING (party) \
-                   WHERE span = ?1 AND (at, party) > (?2, ?3) AND (?4 IS NULL OR realm = ?4) \
-                   ORDER BY at, party LIMIT ?5";
+        let sql = format!(
+            "SELECT {SUM_COLUMNS}, realm, caller, agent FROM spend LEFT JOIN parties USING (party) \
+             WHERE span = ?1 AND (at, party) > (?2, ?3) AND (?4 IS NULL OR realm = ?4) \
+             ORDER BY at, party LIMIT ?5"
+        );
         let realm = match realms {
             Realms::One(realm) => Some(&**realm),
             Realms::All => None,
         };
         let wanted = limit - result.sums.len() + 1;
-        let mut select = connection.prepare_cached(sql)?;
+        let mut select = connection.prepare_cached(&sql)?;
         let mut rows = select.query(params![span, first.at, first.party, realm, wanted])?;
         while let Some(row) = rows.next()? {
             if result.sums.len() >= limit {
@@ -94,9 +95,9 @@ fn page(
                 return Ok(result);
             }
             let (place, sum) = read_sum(row)?;
-            let realm: Option<Arc<str>> = row.get(7)?;
+            let realm: Option<Arc<str>> = row.get(9)?;
             let realm = realm.ok_or_else(|| unreadable("the party of a sum is not there"))?;
-            result.sums.push(Spend::new(place, (realm, row.get(8)?, row.get(9)?), sum));
+            result.sums.push(Spend::new(place, (realm, row.get(10)?, row.get(11)?), sum));
             last = Some(place);
         }
     }

@@ -77,6 +77,7 @@ impl Call for Edge {
         let settled = Settled {
             at: at(millis),
             charged: usd(micro_usd),
+            overrun: Amount::default(),
             source: CostSource::Metered,
             state: Some(TaskState::Completed),
         };

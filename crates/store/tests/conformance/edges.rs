@@ -78,7 +78,7 @@ pub(crate) async fn an_open_edge_is_replaced(open: impl Fn(StoreLimits) -> Store
     assert_eq!(edges(&store, &EdgeQuery { root: Some(hop(1)), ..all() }).await, []);
     assert_eq!(edges(&store, &EdgeQuery { root: Some(hop(2)), ..all() }).await, std::slice::from_ref(&full));
     let mut ended = full.settled(6, 0);
-    for (source, state) in [(CostSource::Estimated, None), (CostSource::Reported, Some(TaskState::Failed))] {
+    for (source, state) in [(CostSource::Unknown, None), (CostSource::Reported, Some(TaskState::Failed))] {
         ended.hop = HopId::generate();
         let settled = ended.settled.as_mut().unwrap();
         (settled.source, settled.state, settled.charged.tokens) = (source, state, u64::MAX);

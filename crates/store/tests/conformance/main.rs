@@ -103,6 +103,7 @@ macro_rules! store_suite {
             }
             checks! { spend => open:
                 every_charge_is_counted_once_and_by_its_second, what_another_pays_is_counted_as_theirs, spans_grow_with_age_and_lose_nothing,
+                overruns_are_kept_and_added_up_by_themselves,
                 pages_of_sums_join, sums_never_overflow, the_dearest_root_comes_first,
                 a_root_is_counted_with_all_that_is_under_it,
             }

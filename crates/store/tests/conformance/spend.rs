@@ -110,6 +110,29 @@ pub(crate) async fn spans_grow_with_age_and_lose_nothing(open: impl Fn(StoreLimi
     assert_eq!(store.check().await.unwrap().problems, Vec::<String>::new());
 }
 
+pub(crate) async fn overruns_are_kept_and_added_up_by_themselves(open: impl Fn(StoreLimits) -> Store) {
+    let store = fresh(open);
+    let overrun = Amount { micro_usd: 70, tokens: 7, tasks: 0 };
+    for n in 0..3 {
+        let mut edge = call(n).settled(n * 10_000, 1);
+        if let Some(settled) = edge.settled.as_mut().filter(|_| n > 0) {
+            settled.overrun = overrun;
+        }
+        let edge = edge.put(&store).await;
+        assert!(edges(&store, &all()).await.contains(&edge));
+    }
+    for now in [at(60_000), at(2 * HOUR), at(2 * DAY)] {
+        store.sweep(now).await;
+        let found = sums(&store, &realm(), 0).await;
+        assert_eq!(total(&found), (3, 3));
+        let over = found
+            .iter()
+            .fold((0, 0), |(usd, tokens), sum| (usd + sum.overrun.micro_usd, tokens + sum.overrun.tokens));
+        assert_eq!(over, (140, 14));
+    }
+    assert_eq!(store.check().await.unwrap().problems, Vec::<String>::new());
+}
+
 pub(crate) async fn pages_of_sums_join(open: impl Fn(StoreLimits) -> Store) {
     let store = fresh(open);
     for n in 0..40 {

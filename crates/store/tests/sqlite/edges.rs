@@ -37,15 +37,24 @@ fn edge() -> impl Strategy<Value = Edge> {
         })
     };
     let source = proptest::sample::select(vec![
-        CostSource::Estimated,
+        CostSource::Unknown,
+        CostSource::Held,
         CostSource::Declared,
         CostSource::Reported,
         CostSource::Metered,
     ]);
     let state = proptest::option::of(proptest::sample::select(TERMINAL.to_vec()));
-    let settled = (0..200_i64, amount(), source, state).prop_map(|(minute, charged, source, state)| {
-        Settled { at: at(minute * MINUTE), charged, source, state }
-    });
+    let overrun = proptest::option::of(amount().prop_map(|amount| Amount { tasks: 0, ..amount }));
+    let overrun = overrun.prop_map(Option::unwrap_or_default);
+    let settled = (0..200_i64, amount(), overrun, source, state).prop_map(
+        |(minute, charged, overrun, source, state)| Settled {
+            at: at(minute * MINUTE),
+            charged,
+            overrun,
+            source,
+            state,
+        },
+    );
     let names = (0..2_usize, 0..3_usize, 0..2_u8, proptest::option::of(0..3_usize));
     let text = || proptest::option::of("[aé]{0,2}".prop_map(Arc::<str>::from));
     let texts = (text(), text(), text(), proptest::option::of(0..4_u8));

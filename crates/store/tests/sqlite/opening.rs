@@ -72,7 +72,7 @@ async fn a_newer_version_is_refused_and_left_alone() {
     set(99).unwrap();
     let text = refusal(try_open(&path));
     assert!(text.contains("version is 99") && text.contains("newer program"), "{text}");
-    set(12).unwrap();
+    set(13).unwrap();
     assert_eq!(snapshot(&open(&path), "t").await.number, 1);
 }
 
@@ -102,7 +102,7 @@ async fn an_older_version_is_made_new() {
     is_sound(&store).await;
     drop(store);
     let version = Connection::open(&path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0));
-    assert_eq!(version, Ok(12));
+    assert_eq!(version, Ok(13));
 }
 
 #[tokio::test]
@@ -126,7 +126,11 @@ async fn events_that_are_not_packed_are_read_and_followed_by_those_that_are() {
     let old = Connection::open(&path).unwrap();
     let row = params![json, ends, sum];
     assert_eq!(old.execute("UPDATE events SET json = ?, ends = ?, sum = ?", row), Ok(1));
-    old.execute_batch("ALTER TABLE edges DROP COLUMN limits").unwrap();
+    old.execute_batch(
+        "ALTER TABLE edges DROP COLUMN overrun; ALTER TABLE edges DROP COLUMN limits; \
+         ALTER TABLE spend DROP COLUMN overrun_tokens; ALTER TABLE spend DROP COLUMN overrun_micro_usd",
+    )
+    .unwrap();
     old.execute_batch("DELETE FROM facts WHERE name IN ('counted', 'posted')").unwrap();
     old.execute_batch("ALTER TABLE admissions DROP COLUMN answer; DROP TABLE reserved; DROP TABLE secrets")
         .unwrap();

@@ -111,14 +111,62 @@ fn what_is_dropped_is_released() {
 }
 
 #[test]
-fn debt_is_shown_and_keeps_even_free_calls_out_until_it_ages_out() {
+fn what_is_reported_in_the_end_is_held_as_far_as_every_account_has_room() {
+    let (wide, narrow) = (account(per_minute(20)), account(per_minute(10)));
+    let other = reserve([wide.clone()], usd(13), NOON).unwrap();
+    let mut call = reserve([wide.clone(), narrow.clone()], usd(4), NOON).unwrap();
+    assert_eq!(call.extend_partly(usd(50), NOON), usd(3), "the other call holds the rest");
+    assert_eq!((wide.remaining(NOON).micro_usd, narrow.remaining(NOON).micro_usd), (Some(0), Some(3)));
+    other.release(NOON);
+    assert_eq!(call.extend_partly(usd(50), NOON), usd(3), "the narrow one has no more");
+    assert_eq!((call.amount(), wide.remaining(NOON).micro_usd), (usd(10), Some(10)));
+    assert_eq!(call.extend_partly(usd(1), NOON), usd(0));
+    call.settle(usd(9), NOON);
+    assert_eq!((wide.remaining(NOON).micro_usd, narrow.remaining(NOON).micro_usd), (Some(11), Some(1)));
+}
+
+#[test]
+fn each_metric_is_extended_by_itself() {
+    let cap = |tokens| Cap { micro_usd: Some(10), tokens, tasks: Some(1) };
+    let [one, other] = [cap(Some(5)), cap(None)].map(|per_day| account(Caps { per_day, ..Caps::default() }));
+    let mut call = reserve([one, other], Amount { micro_usd: 1, tokens: 1, tasks: 1 }, NOON).unwrap();
+    let got = call.extend_partly(Amount { micro_usd: 4, tokens: 40, tasks: 0 }, NOON);
+    assert_eq!(got, Amount { micro_usd: 4, tokens: 4, tasks: 0 });
+    assert_eq!(call.amount(), Amount { micro_usd: 5, tokens: 5, tasks: 1 });
+}
+
+#[test]
+fn nothing_is_charged_that_was_not_held() {
     let account = [account(per_minute(10))];
     reserve(&account, usd(4), NOON).unwrap().settle(usd(15), NOON);
-    let standing = account[0].standings(NOON)[0];
-    assert_eq!((standing.charged, standing.held, standing.remaining, standing.debt), (15, 0, 0, 5));
-    assert_eq!(standing.frees_at, Some(NOON + seconds(61)));
-    assert!(reserve(&account, Amount::ONE_TASK, NOON + seconds(60)).is_err());
-    assert!(reserve(&account, usd(10), NOON + seconds(61)).is_ok());
+    assert_eq!(account[0].standings(NOON)[0].charged, 4);
+}
+
+#[test]
+fn a_charge_that_needs_no_room_may_pass_a_limit_and_says_until_when() {
+    let ledger = Ledger::new(Limits { overrun: per_minute(10), ..Limits::default() });
+    let edition = ledger.edition();
+    let overruns = ledger.account(&Scope::Overrun("far".into()), NOON).unwrap();
+    let passed = |now| exceeded(&overruns, &edition, now);
+    charge(std::slice::from_ref(&overruns), usd(10), NOON);
+    assert_eq!(passed(NOON), None, "it is not passed yet");
+    charge(std::slice::from_ref(&overruns), usd(5), NOON + seconds(1));
+    let short = passed(NOON + seconds(2)).unwrap();
+    assert_eq!((short.observed, short.remaining, short.frees), (15, 0, Frees::At(NOON + seconds(61))));
+    let denied = short.of_overruns("far");
+    assert_eq!((&*denied.gate, &*denied.reason), ("budget", BUDGET_OVERRUN));
+    assert_eq!(denied.limit.as_deref(), Some("0.000010 USD per minute for overruns of agent `far`"));
+    assert_eq!(denied.retry_after, Some(seconds(59)));
+    assert!(passed(NOON + seconds(60)).is_some());
+    assert_eq!(passed(NOON + seconds(61)), None);
+}
+
+#[test]
+fn a_call_that_asks_for_nothing_is_let_in_whatever_was_spent() {
+    let account = [account(per_minute(10))];
+    charge(&account, usd(15), NOON);
+    assert!(reserve(&account, Amount::ONE_TASK, NOON).is_ok());
+    assert!(reserve(&account, usd(1), NOON).is_err());
 }
 
 #[test]
@@ -126,8 +174,9 @@ fn a_report_without_bounds_does_not_overflow() {
     let account = [account(per_minute(10))];
     for _ in 0..1_000 {
         Reservation::force(&account, usd(u64::MAX), NOON).settle(usd(u64::MAX), NOON);
+        charge(&account, usd(u64::MAX), NOON);
     }
-    assert!(check(&account, Amount::default(), NOON).is_err());
+    assert!(check(&account, usd(1), NOON).is_err());
     assert!(check(&account, usd(10), NOON + seconds(61)).is_ok());
 }
 
@@ -180,57 +229,89 @@ fn a_top_up_lasts_until_the_window_ends() {
 fn a_reset_forgets_charges_and_keeps_what_is_held() {
     let account = [account(Caps { per_minute: cap(10), per_month: cap(10), ..Caps::default() })];
     let held = reserve(&account, usd(2), NOON).unwrap();
-    reserve(&account, usd(5), NOON).unwrap().settle(usd(20), NOON);
+    reserve(&account, usd(5), NOON).unwrap().settle(usd(5), NOON);
+    charge(&account, usd(15), NOON);
     account[0].reset(NOON);
     for standing in account[0].standings(NOON) {
-        assert_eq!((standing.charged, standing.held, standing.remaining, standing.debt), (0, 2, 8, 0));
+        assert_eq!((standing.charged, standing.held, standing.remaining), (0, 2, 8));
     }
     held.settle(usd(2), NOON + seconds(90));
     assert_eq!(account[0].remaining(NOON + seconds(90)).micro_usd, Some(8));
 }
 
+/// With a limit over every window.
+fn of_all_windows() -> Arc<Account> {
+    let each = cap(1_000);
+    account(Caps { per_minute: each, per_hour: each, per_day: each, per_month: each })
+}
+
+fn charged(account: &Account, now: Millis) -> Vec<u64> {
+    account.standings(now).iter().map(|standing| standing.charged).collect()
+}
+
+#[test]
+fn a_reset_in_the_same_second_as_a_charge_stays_reset_after_a_restart() {
+    let before = of_all_windows();
+    let (early, at, late) =
+        (NOON + seconds(5), NOON + Duration::from_millis(30_400), NOON + Duration::from_millis(30_700));
+    let charge_it =
+        |account: &Arc<Account>, amount, at| charge(std::slice::from_ref(account), usd(amount), at);
+    charge_it(&before, 30, early);
+    charge_it(&before, 20, at);
+    let reset = before.reset(at);
+    charge_it(&before, 7, late);
+    assert_eq!(charged(&before, late), [7; 4]);
+
+    // What is known after a restart are sums of seconds, then of minutes, each as of its end.
+    let now = NOON + seconds(31);
+    for (spans, now) in [
+        (vec![(30, NOON + Duration::from_millis(5_999)), (27, NOON + Duration::from_millis(30_999))], now),
+        (vec![(57, NOON + Duration::from_millis(59_999))], NOON + seconds(60)),
+    ] {
+        let after = of_all_windows();
+        let (earlier, later): (Vec<_>, Vec<_>) = spans.into_iter().partition(|(_, end)| *end < reset.at);
+        earlier.into_iter().for_each(|(sum, end)| charge_it(&after, sum, end));
+        after.reset_again(&reset);
+        later.into_iter().for_each(|(sum, end)| charge_it(&after, sum, end));
+        after.end_resets();
+        assert_eq!(charged(&after, now), [7; 4]);
+        assert_eq!(after.remaining(now).micro_usd, Some(993));
+    }
+}
+
 #[test]
 fn a_reset_is_done_again_after_a_restart() {
-    let caps = Caps { per_minute: cap(100), per_day: cap(100), per_month: cap(100), ..Caps::default() };
-    let charge =
-        |account: &Accounts, amount, at| reserve(account, usd(amount), at).unwrap().settle(usd(amount), at);
-    let before: Accounts = std::iter::once(account(caps)).collect();
-    let (early, at, late) = (NOON, NOON + seconds(10), NOON + seconds(20));
-    charge(&before, 30, early);
-    let reset = before[0].reset(at);
-    assert_eq!(reset.forgotten, [Window::Minute, Window::Day, Window::Month].map(|window| (window, usd(30))));
-    charge(&before, 7, late);
+    let charge_it =
+        |account: &Arc<Account>, amount, at| charge(std::slice::from_ref(account), usd(amount), at);
+    let before = of_all_windows();
+    let (early, at, later, late) = (NOON, NOON + seconds(10), NOON + seconds(15), NOON + seconds(20));
+    charge_it(&before, 30, early);
+    let first = before.reset(at);
+    assert_eq!(first.forgotten, Window::ALL.map(|window| (window, usd(30))));
+    charge_it(&before, 5, later);
+    let second = before.reset(later);
+    charge_it(&before, 7, late);
 
-    // What is known by then of the day may be known only as a whole, and as of its end.
-    let after: Accounts = std::iter::once(account(caps)).collect();
-    charge(&after, 0, early);
-    after[0].reset_before(&reset);
-    charge(&after, 37, late);
-    after[0].reset_earlier(&reset, late);
-    let charged = |account: &Accounts, window, at| {
-        account[0].standings(at).iter().find(|standing| standing.window == window).unwrap().charged
-    };
-    for window in [Window::Day, Window::Month] {
-        assert_eq!((charged(&before, window, late), charged(&after, window, late)), (7, 7), "{window:?}");
-    }
-    // If it is known by the second, nothing counts for longer than it did.
-    let exact: Accounts = std::iter::once(account(caps)).collect();
-    charge(&exact, 30, early);
-    exact[0].reset_before(&reset);
-    charge(&exact, 7, late);
-    exact[0].reset_earlier(&reset, late);
-    for window in [Window::Minute, Window::Day, Window::Month] {
-        assert_eq!(charged(&exact, window, late), 7, "{window:?}");
-    }
+    // Two resets, and all that is known of the day is its sum.
+    let after = of_all_windows();
+    after.reset_again(&first);
+    after.reset_again(&second);
+    charge_it(&after, 42, late);
+    after.end_resets();
+    assert_eq!(charged(&after, late), [7; 4]);
+
     // No more is forgotten than is known, nor tomorrow what was forgotten today.
-    let nothing = account(caps);
-    nothing.reset_earlier(&reset, late);
-    assert_eq!(nothing.remaining(late).micro_usd, Some(100));
+    let nothing = of_all_windows();
+    nothing.reset_again(&first);
+    nothing.end_resets();
+    assert_eq!(nothing.remaining(late).micro_usd, Some(1_000));
     let tomorrow = NOON + seconds(86_400);
-    let next: Accounts = std::iter::once(account(Caps { per_day: cap(100), ..Caps::default() })).collect();
-    charge(&next, 40, tomorrow);
-    next[0].reset_earlier(&reset, tomorrow);
-    assert_eq!(next[0].remaining(tomorrow).micro_usd, Some(60));
+    let next = account(Caps { per_day: cap(100), ..Caps::default() });
+    next.reset_again(&first);
+    charge_it(&next, 30, late);
+    charge_it(&next, 40, tomorrow);
+    next.end_resets();
+    assert_eq!(next.remaining(tomorrow).micro_usd, Some(60));
 }
 
 #[test]
@@ -266,7 +347,7 @@ fn three_levels_with_every_limit_take_at_most_sixty_changes() {
     let caps = Caps { per_minute: all, per_hour: all, per_day: all, per_month: all };
     let levels: Accounts = (0..3).map(|_| account(caps)).collect();
     let held = Amount { micro_usd: 5, tokens: 5, tasks: 1 };
-    let charged = Amount { micro_usd: 7, tokens: 3, tasks: 1 };
+    let charged = Amount { micro_usd: 3, tokens: 3, tasks: 1 };
     let mut most = 0;
     // Never the same period twice, now and then after a long time.
     for hours in [0, 1, 5, 24, 24 * 31, 24 * 365] {

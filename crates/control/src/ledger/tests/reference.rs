@@ -17,17 +17,16 @@ pub(super) struct Reference {
 
 #[derive(Clone, Default)]
 struct Book {
-    /// When, how much, and how much of that was held before.
-    charges: Vec<(Millis, [u64; METRICS], [u64; METRICS])>,
+    /// When, and how much.
+    charges: Vec<(Millis, [u64; METRICS])>,
     held: [u64; METRICS],
     latest: Millis,
 }
 
-/// What stands in one window: charged, charged out of what was held, held.
+/// What stands in one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) charged: u64,
-    pub(super) within: u64,
     pub(super) held: u64,
 }
 
@@ -63,29 +62,30 @@ impl Reference {
     }
 
     pub(super) fn sums(&mut self, scope: &Scope, window: Window, metric: usize, now: Millis) -> Sums {
-        let Some(book) = self.book(scope, now) else { return Sums { charged: 0, within: 0, held: 0 } };
-        let counted = || book.charges.iter().filter(|(at, ..)| counts(window, *at, book.latest));
-        Sums {
-            charged: counted().map(|(_, charged, _)| charged[metric]).sum(),
-            within: counted().map(|(_, _, within)| within[metric]).sum(),
-            held: book.held[metric],
-        }
+        let Some(book) = self.book(scope, now) else { return Sums { charged: 0, held: 0 } };
+        let counted = book.charges.iter().filter(|(at, _)| counts(window, *at, book.latest));
+        Sums { charged: counted.map(|(_, charged)| charged[metric]).sum(), held: book.held[metric] }
     }
 
     /// Whether there is room at every level, in every window.
     pub(super) fn fits(&mut self, scopes: &[Scope], amount: Amount, now: Millis) -> bool {
-        let asked = by_metric(amount);
-        let mut fits = true;
+        self.room(scopes, amount, now) == by_metric(amount)
+    }
+
+    /// How much of this there is room for at every level, in every window, of each metric by itself.
+    pub(super) fn room(&mut self, scopes: &[Scope], amount: Amount, now: Millis) -> [u64; METRICS] {
+        let mut room = by_metric(amount);
         for scope in scopes {
             let Some(caps) = self.limits.of(scope).copied() else { continue };
             for (window, cap) in caps.windows() {
-                for (metric, cap) in cap.by_metric().into_iter().enumerate() {
+                for (metric, cap) in cap.by_metric().into_iter().enumerate().filter(|(_, cap)| *cap != NO_CAP)
+                {
                     let sums = self.sums(scope, window, metric, now);
-                    fits &= cap == NO_CAP || sums.charged + sums.held + asked[metric] <= cap;
+                    room[metric] = room[metric].min(cap.saturating_sub(sums.charged + sums.held));
                 }
             }
         }
-        fits
+        room
     }
 
     pub(super) fn hold(&mut self, scopes: &[Scope], amount: Amount, now: Millis) {
@@ -98,14 +98,19 @@ impl Reference {
     }
 
     pub(super) fn settle(&mut self, scopes: &[Scope], held: Amount, charged: Amount, now: Millis) {
-        let (held, charged) = (by_metric(held), by_metric(charged));
         for scope in scopes {
             let Some(book) = self.book(scope, now) else { continue };
-            for (all, held) in book.held.iter_mut().zip(held) {
+            for (all, held) in book.held.iter_mut().zip(by_metric(held)) {
                 *all -= held;
             }
-            let within = std::array::from_fn(|metric| charged[metric].min(held[metric]));
-            book.charges.push((book.latest, charged, within));
+        }
+        self.charge(scopes, charged, now);
+    }
+
+    pub(super) fn charge(&mut self, scopes: &[Scope], charged: Amount, now: Millis) {
+        for scope in scopes {
+            let Some(book) = self.book(scope, now) else { continue };
+            book.charges.push((book.latest, by_metric(charged)));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Gateways that list each other: what a chain through both is known by, and what a token of the other one is good for.
 
-use chancery_protocol::Amount;
 use chancery_protocol::signing::{AgentId, AgentKey};
+use chancery_protocol::{Amount, Edge};
 
 use super::tokens::json;
 use super::*;
@@ -101,7 +101,7 @@ fn all_that_is_done_with_a_foreign_token_has_one_root_and_says_where_it_is_from(
     let (realm, caller, agent) = (text("default"), text("alice"), text("a"));
     let departure = Departure {
         reserved: Amount { micro_usd: 500, tokens: 70, tasks: 1 },
-        allowance: Allowance { micro_usd: Some(2_000), tokens: None },
+        allowance: Allowance { micro_usd: Some(2_000), tokens: Some(30) },
         ..Departure::new(HopId::generate(), &realm, &caller, &agent)
     };
     let hop = home.dispatch(&home.descend(Who::User, None).unwrap(), departure).unwrap();
@@ -113,9 +113,9 @@ fn all_that_is_done_with_a_foreign_token_has_one_root_and_says_where_it_is_from(
     assert_ne!(one.root, hop.hop, "nobody can name a root here");
     let origin = one.origin.as_ref().unwrap();
     assert_eq!((&*origin.gateway, origin.call), ("gateway-1", hop.hop));
-    // What is held there, where anything is limited there.
-    assert_eq!((origin.micro_usd, origin.tokens), (Some(500), None));
-    assert_eq!((&below.origin, below.parent), (&None, Some(one.hop)));
+    // What is held there, and of tokens what is left there as well.
+    assert_eq!((origin.micro_usd, origin.tokens), (Some(500), Some(100)));
+    assert_eq!((&below.origin, below.parent), (&one.origin, Some(one.hop)));
     // It is one tree, and counts as one.
     assert_eq!(away.open.descendants_ever(one.root), 3);
     assert_eq!(away.open.descendants(one.root, one.root).len(), 3);
@@ -223,12 +223,13 @@ fn where_a_call_is_from_is_known_after_a_restart() {
     let x = away.call(Who::User, Some(&token), "x").unwrap();
     let y = away.call(Who::Agent("x"), Some(&away.token(&x)), "y").unwrap();
     let lineage = away.token(&y);
-    let edges = [open::edge(&x, true), open::edge(&y, false)];
+    let edges = [open::edge(&x, true), Edge { origin: None, ..open::edge(&y, false) }];
     let (open, rebuilt) = Open::rebuild(100, &edges, |_, _| None);
     assert_eq!(rebuilt, Rebuilt { open: 1, incomplete: 0 });
     let names =
         |hop: &OpenHop| hop.context.visited.names().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let again = open.find(y.root, y.hop).unwrap();
+    assert_eq!(again.origin, x.origin);
     assert_eq!((names(&again), again.context.depth), (names(&y), 3));
     assert_eq!(again.context.root_agent_id, y.context.root_agent_id);
     away.open = Arc::new(open);

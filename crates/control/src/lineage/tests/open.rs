@@ -66,7 +66,13 @@ fn a_cancel_reaches_what_an_agent_called_without_a_token() {
 
 pub(super) fn edge(hop: &OpenHop, settled: bool) -> Edge {
     let at = Timestamp::from_millis(0);
-    let ended = Settled { at, charged: Amount::ONE_TASK, source: CostSource::Metered, state: None };
+    let ended = Settled {
+        at,
+        charged: Amount::ONE_TASK,
+        overrun: Amount::default(),
+        source: CostSource::Metered,
+        state: None,
+    };
     Edge {
         hop: hop.hop,
         root: hop.root,

@@ -158,6 +158,19 @@ fn default_patience_ms() -> u64 {
     DEFAULT_PATIENCE_MS
 }
 
+impl AgentSection {
+    /// What a call costs in any case, if anybody has said so. What is counted second by second or token by token costs
+    /// nothing besides.
+    pub(crate) fn declared_price(&self) -> Option<PriceSection> {
+        let model = self.model.as_ref();
+        let by_token = model.is_some_and(|model| {
+            model.price_per_1k_input_tokens.is_some() || model.price_per_1k_output_tokens.is_some()
+        });
+        let by_second = self.command.as_ref().is_some_and(|command| command.price_per_second.is_some());
+        self.price.or((by_token || by_second).then(PriceSection::default))
+    }
+}
+
 impl AgentKind {
     /// Whether what it says that it consumed is its own word.
     pub(crate) fn is_elsewhere(self) -> bool {

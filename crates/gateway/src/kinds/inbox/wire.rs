@@ -1,8 +1,9 @@
 //! What goes over the wire: a task that is given out, what the agent says about it, and what came of it.
 
-use chancery_protocol::{Artifact, ContextId, Message, Part, TaskId, TaskState, Usage};
+use chancery_protocol::{Artifact, ContextId, Message, Part, TaskId, TaskState, Usage, UsageReport};
 use chancery_sdk::Outcome;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A task that is given out.
 #[derive(Serialize)]
@@ -48,7 +49,7 @@ pub(super) enum TaskEvent {
     /// More of a result.
     Artifact(ArtifactEvent),
     /// What it consumed since it last said so.
-    Usage(Usage),
+    Usage(#[serde(deserialize_with = "whole_usage")] Usage),
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,8 +79,23 @@ pub(super) struct TaskResult {
     /// A word about it.
     #[serde(default)]
     pub(super) message: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_usage")]
     pub(super) usage: Option<Usage>,
+}
+
+/// Who speaks this is told what is wrong, rather than having it ignored.
+fn whole_usage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Usage, D::Error> {
+    let UsageReport { usage, ignored } = UsageReport::deserialize(deserializer)?;
+    match ignored.names().next() {
+        Some(field) => Err(D::Error::custom(format!("`{field}` of a usage report is no whole number"))),
+        None => Ok(usage.unwrap_or_default()),
+    }
+}
+
+fn optional_usage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Usage>, D::Error> {
+    #[derive(Deserialize)]
+    struct Whole(#[serde(deserialize_with = "whole_usage")] Usage);
+    Ok(Option::<Whole>::deserialize(deserializer)?.map(|Whole(usage)| usage))
 }
 
 impl TaskResult {

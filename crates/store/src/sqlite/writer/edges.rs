@@ -98,7 +98,7 @@ impl Desk {
         let is_put = row.put(&self.connection, party, payer)?;
         if let Some(settled) = row.edge.settled.filter(|_| is_put) {
             let place = SpendPlace::of(settled.at, payer.unwrap_or(party));
-            self.tally.sums.entry(place).or_default().add(Sum::of_one(settled.charged));
+            self.tally.sums.entry(place).or_default().add(Sum::of_one(&settled));
             self.tally.kept_then += 1;
         }
         Ok(())
@@ -187,13 +187,26 @@ fn add_removed(connection: &Connection, edges: i64) -> rusqlite::Result<()> {
 
 fn add_sum(connection: &Connection, place: SpendPlace, sum: Sum) -> rusqlite::Result<()> {
     // Too much for an integer would become a float, which is more than the most there is.
-    let sql = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+    let sql = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
                micro_usd = min(micro_usd + excluded.micro_usd, 9223372036854775807), \
                tokens = min(tokens + excluded.tokens, 9223372036854775807), \
-               tasks = min(tasks + excluded.tasks, 9223372036854775807), calls = calls + excluded.calls";
+               tasks = min(tasks + excluded.tasks, 9223372036854775807), calls = calls + excluded.calls, \
+               overrun_micro_usd = min(overrun_micro_usd + excluded.overrun_micro_usd, 9223372036854775807), \
+               overrun_tokens = min(overrun_tokens + excluded.overrun_tokens, 9223372036854775807)";
     let Amount { micro_usd, tokens, tasks } = sum.charged;
-    let values = params![place.span, place.at, place.party, micro_usd, tokens, tasks, sum.calls];
-    connection.prepare_cached(sql)?.execute(values)?;
+    let SpendPlace { span, at, party } = place;
+    let over = sum.overrun;
+    connection.prepare_cached(sql)?.execute(params![
+        span,
+        at,
+        party,
+        micro_usd,
+        tokens,
+        tasks,
+        sum.calls,
+        over.micro_usd,
+        over.tokens,
+    ])?;
     Ok(())
 }
 
@@ -202,9 +215,11 @@ fn fold_sums(connection: &Connection, fold: Fold) -> rusqlite::Result<usize> {
     let mut sums: HashMap<SpendPlace, Sum, RandomState> = HashMap::default();
     let (mut folded, mut last) = (0, None);
     {
-        let sql = "SELECT span, at, party, micro_usd, tokens, tasks, calls FROM spend \
-                   WHERE span = ? AND at < ? ORDER BY at, party LIMIT ?";
-        let mut select = connection.prepare_cached(sql)?;
+        let sql = format!(
+            "SELECT {SUM_COLUMNS} FROM spend \
+                   WHERE span = ? AND at < ? ORDER BY at, party LIMIT ?"
+        );
+        let mut select = connection.prepare_cached(&sql)?;
         let mut rows = select.query(params![fold.from, fold.before, STEP])?;
         while let Some(row) = rows.next()? {
             let (place, sum) = read_sum(row)?;
@@ -223,9 +238,11 @@ fn fold_sums(connection: &Connection, fold: Fold) -> rusqlite::Result<usize> {
 
 /// Removes the first few sums of days, up to a place.
 fn forget_sums(connection: &Connection, up_to: SpendPlace) -> rusqlite::Result<usize> {
-    let sql = "SELECT span, at, party, micro_usd, tokens, tasks, calls FROM spend \
-               WHERE span = ? AND at <= ? ORDER BY at, party LIMIT ?";
-    let mut select = connection.prepare_cached(sql)?;
+    let sql = format!(
+        "SELECT {SUM_COLUMNS} FROM spend \
+               WHERE span = ? AND at <= ? ORDER BY at, party LIMIT ?"
+    );
+    let mut select = connection.prepare_cached(&sql)?;
     let rows = select.query_map(params![up_to.span, up_to.at, STEP], read_sum)?;
     let old = rows.collect::<rusqlite::Result<Vec<_>>>()?;
     let mut calls = 0;
@@ -240,9 +257,14 @@ fn forget_sums(connection: &Connection, up_to: SpendPlace) -> rusqlite::Result<u
     Ok(old.len())
 }
 
-/// A row of all columns.
+/// The columns that [`read_sum`] reads.
+pub(in crate::sqlite) const SUM_COLUMNS: &str =
+    "span, at, party, micro_usd, tokens, tasks, calls, overrun_micro_usd, overrun_tokens";
+
+/// A row of these columns.
 pub(in crate::sqlite) fn read_sum(row: &Row<'_>) -> rusqlite::Result<(SpendPlace, Sum)> {
     let place = SpendPlace { span: row.get(0)?, at: row.get(1)?, party: row.get(2)? };
     let charged = Amount { micro_usd: row.get(3)?, tokens: row.get(4)?, tasks: row.get(5)? };
-    Ok((place, Sum { charged, calls: row.get(6)? }))
+    let overrun = Amount { micro_usd: row.get(7)?, tokens: row.get(8)?, tasks: 0 };
+    Ok((place, Sum { charged, overrun, calls: row.get(6)? }))
 }

@@ -35,7 +35,7 @@ use edges::Tally;
 use facts::Ledger;
 use posting::Posting;
 
-pub(super) use edges::{EdgeStep, STEP as EDGE_STEP, kept, read_sum};
+pub(super) use edges::{EdgeStep, STEP as EDGE_STEP, SUM_COLUMNS, kept, read_sum};
 pub(super) use lead::{Lead, Word};
 pub(super) use posting::{ask_to_post, left, post_left};
 pub(super) use push::{PushChange, PushWhat};

@@ -1,12 +1,18 @@
 //! What an admitted call holds, from when it is let through until it is settled: exactly once, whatever becomes of it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `settlement` | what a call comes to, and how that is charged |
+
+mod settlement;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use chancery_protocol::{
-    Amount, CallLimits, CallOutcome, CostSource, Denied, DeniedKind, Edge, Hold, HopId, Principal, Settled,
-    Settling, Statement, TaskId, TaskState, Usage, Whereabouts,
+    Amount, CallLimits, CallOutcome, CostSource, Denied, Edge, Hold, HopId, IgnoredFields, Principal,
+    Settled, Settling, Statement, TaskId, TaskState, Usage, UsageReport, Whereabouts,
 };
 use parking_lot::Mutex;
 use tracing::Span;
@@ -15,10 +21,11 @@ use crate::Millis;
 use crate::gate::Given;
 use crate::ledger::{Account, Estimate, Figure, Reservation, Tariff};
 use crate::lineage::OpenHop;
-use crate::plane::{Booked, Plane, Stop};
-use crate::policy::{COST_LIMIT, Caps, GATE as POLICY, Slot, TOKEN_LIMIT};
+use crate::plane::{Plane, Stop};
+use crate::policy::{Caps, Slot};
 use crate::routing::Watched;
 use crate::span;
+use settlement::{Settlement, less, most};
 
 /// The reason of a call whose time is up.
 pub const POLICY_TIMEOUT: &str = "PolicyTimeout";
@@ -71,8 +78,12 @@ struct Spent {
     before: Usage,
     /// All that its task has used, if anybody has said so. What was asked for and refused has not been used.
     total: Option<Usage>,
+    /// What was reported and could not be read.
+    ignored: IgnoredFields,
     /// What the journal is about to be told.
     proposed: Option<Settled>,
+    /// Whether anything has left this process for the call.
+    is_dispatched: bool,
     /// Whether the journal knows the task, so that it can be stopped.
     begun: bool,
     stop: Stopping,
@@ -165,7 +176,7 @@ impl Held {
             opened: self.opened.into(),
             reserved: self.reserved(),
             limits: self.limits(settled.is_some()),
-            origin: self.open.origin.clone(),
+            origin: self.open.origin.clone().filter(|_| self.open.parent.is_none()),
             settled,
         })
     }
@@ -187,8 +198,10 @@ impl Held {
     }
 
     /// It was answered without a task: this is all there will be.
-    pub(crate) fn answered(&self) {
-        let settled = self.settlement(CallOutcome::Answered, None).0;
+    pub(crate) fn answered(&self, report: Option<UsageReport>) {
+        let UsageReport { usage, ignored } = report.unwrap_or_default();
+        self.ignore(ignored);
+        let settled = self.settlement(CallOutcome::Answered, usage).settled;
         self.book(&settled);
         self.plane.hands.record(self.edge(Some(settled)));
     }
@@ -235,7 +248,9 @@ impl Held {
 
     /// It was let through by an earlier process, and its task is in the journal.
     pub(crate) fn has_begun(&self) {
-        self.spent.lock().begun = true;
+        let mut spent = self.spent.lock();
+        (spent.begun, spent.is_dispatched) = (true, true);
+        drop(spent);
         self.watch_time();
     }
 
@@ -248,114 +263,6 @@ impl Held {
 
     fn reserved(&self) -> Amount {
         self.grants.lock().reservation.as_ref().map_or(self.estimate.hold, Reservation::amount)
-    }
-
-    /// What the call comes to, and what it has used.
-    fn settlement(&self, outcome: CallOutcome, reported: Option<Usage>) -> (Settled, Usage) {
-        let Spent { before, total, .. } = *self.spent.lock();
-        let total = match (self.source, reported) {
-            // What was set aside and not used is not charged, and what was refused has not been used.
-            (CostSource::Metered, Some(reported)) => match self.afford(less(reported, before)) {
-                Ok(()) => Some(reported),
-                Err(denied) => {
-                    let hop = self.open.hop;
-                    tracing::warn!(%hop, "call {hop} reports more than it was let spend: {denied}");
-                    total
-                }
-            },
-            _ => most(total, reported),
-        };
-        let used = total.map(|total| less(total, before));
-        let figure = self.tariff.charge(&self.estimate, used.map(|used| (used, self.source)));
-        let held = self.reserved();
-        let charged = match outcome {
-            CallOutcome::NotDispatched => Amount::default(),
-            CallOutcome::Answered | CallOutcome::Task(_) => figure.amount,
-            CallOutcome::Unknown(_) => Amount {
-                micro_usd: figure.amount.micro_usd.max(held.micro_usd),
-                tokens: figure.amount.tokens.max(held.tokens),
-                tasks: figure.amount.tasks.max(held.tasks),
-            },
-        };
-        let at = self.plane.hands.now().into();
-        let settled = Settled { at, charged, source: figure.source, state: outcome.state() };
-        let mut shown = total.unwrap_or(before);
-        shown.cost_micro_usd = before.cost_micro_usd.saturating_add(charged.micro_usd);
-        (settled, shown)
-    }
-
-    /// Whether so much is within what one call may use, and held.
-    fn afford(&self, used: Usage) -> Result<(), Denied> {
-        let figure = self.tariff.charge(&self.estimate, Some((used, self.source)));
-        let needed = figure.amount;
-        let over = |cap: Option<u64>, needed: u64| cap.filter(|cap| needed > *cap);
-        let capped = over(self.caps.micro_usd, needed.micro_usd)
-            .map(|cap| (COST_LIMIT, cap, needed.micro_usd))
-            .or_else(|| over(self.caps.tokens, needed.tokens).map(|cap| (TOKEN_LIMIT, cap, needed.tokens)));
-        if let Some((reason, cap, needed)) = capped {
-            let mut denied = Denied::new(POLICY, DeniedKind::Forbidden, reason);
-            (denied.limit, denied.observed) = (Some(cap.to_string()), Some(needed.to_string()));
-            denied.hint = Some("ask for less at a time, or have the policy raised".to_owned());
-            return Err(denied);
-        }
-        let mut grants = self.grants.lock();
-        let Some(reservation) = &mut grants.reservation else { return Ok(()) };
-        let held = reservation.amount();
-        let more = Amount {
-            micro_usd: needed.micro_usd.saturating_sub(held.micro_usd),
-            tokens: needed.tokens.saturating_sub(held.tokens),
-            tasks: 0,
-        };
-        if more == Amount::default() {
-            return Ok(());
-        }
-        reservation.extend(more, self.plane.hands.now()).map_err(Denied::from)
-    }
-
-    /// Books what the call came to and gives back what it holds; only the first time.
-    fn book(&self, settled: &Settled) {
-        if self.settled.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        // The moment that the record has.
-        let now = Millis::from(settled.at);
-        let Grants { slot, watched, reservation } = {
-            let mut grants = self.grants.lock();
-            Grants {
-                slot: grants.slot.take(),
-                watched: grants.watched.take(),
-                reservation: grants.reservation.take(),
-            }
-        };
-        drop(slot);
-        if let Some(watched) = watched {
-            watched.ticket().cost(settled.charged.micro_usd);
-        }
-        if let Some(reservation) = reservation {
-            reservation.settle(settled.charged, now);
-        }
-        self.close();
-        span::record(&self.span, &self.open, settled);
-        self.plane.hands.booked(&Booked {
-            hop: self.open.hop,
-            root: self.open.root,
-            depth: self.open.context.depth,
-            trace: &self.trace,
-            caller: &self.open.caller,
-            agent: &self.open.agent,
-            peer: self.open.peer.as_deref(),
-            task: self.open.task(),
-            opened: self.opened,
-            settled,
-        });
-        let table = &self.plane.open;
-        table.remove(&self.open);
-        let following = match is_cut_short(settled) {
-            true => table.cascade(&self.open),
-            false => table.left_behind(&self.open),
-        };
-        let following = following.iter().filter_map(|hop| self.plane.held(hop.hop));
-        following.for_each(|held| held.stop(None));
     }
 
     fn close(&self) {
@@ -388,6 +295,20 @@ impl Hold for Held {
         self.stop_what_has_begun(&mut spent);
     }
 
+    fn dispatched(&self) {
+        self.spent.lock().is_dispatched = true;
+    }
+
+    fn ignore(&self, fields: IgnoredFields) {
+        if fields.is_empty() {
+            return;
+        }
+        let (hop, agent) = (self.open.hop, &*self.open.agent);
+        tracing::warn!(%hop, agent, ?fields, "a usage report of agent `{agent}` has fields that are no whole numbers");
+        let mut spent = self.spent.lock();
+        spent.ignored = spent.ignored.and(fields);
+    }
+
     fn set_aside(&self, total: Usage) -> Result<(), Denied> {
         let before = self.spent.lock().before;
         self.afford(less(total, before))
@@ -409,22 +330,22 @@ impl Hold for Held {
 
     fn settle(&self, task: &TaskId, outcome: CallOutcome, usage: Option<Usage>) -> Settling {
         self.open.began(task);
-        let (settled, usage) = self.settlement(outcome, usage);
-        self.spent.lock().proposed = Some(settled);
-        let left = self.grants.lock().reservation.as_ref().map(|held| {
-            let (left, held) = (held.remaining(Millis::from(settled.at)), held.amount());
-            let after = |left: Option<u64>, held: u64, charged: u64| {
-                left.map(|left| left.saturating_add(held).saturating_sub(charged))
-            };
-            let charged = settled.charged;
-            (
-                after(left.micro_usd, held.micro_usd, charged.micro_usd),
-                after(left.tokens, held.tokens, charged.tokens),
-            )
-        });
-        let (remaining_micro_usd, remaining_tokens) = left.unwrap_or_default();
-        let statement =
-            Statement { usage, cost_source: settled.source, remaining_micro_usd, remaining_tokens };
+        let Settlement { settled, token_source, used } = self.settlement(outcome, usage);
+        let ignored = {
+            let mut spent = self.spent.lock();
+            spent.proposed = Some(settled);
+            spent.ignored
+        };
+        let (remaining_micro_usd, remaining_tokens) = self.remaining_after(&settled);
+        let statement = Statement {
+            usage: used,
+            cost_source: settled.source,
+            token_source: Some(token_source).filter(|source| *source != settled.source),
+            overrun: settled.overrun,
+            ignored,
+            remaining_micro_usd,
+            remaining_tokens,
+        };
         let whereabouts = self.whereabouts.clone();
         Settling { edge: self.edge(Some(settled)), settled, statement, whereabouts }
     }
@@ -441,24 +362,26 @@ impl Hold for Held {
     }
 }
 
-/// A call that nobody settles: what led to it failed before it came to anything, or the process winds down. What it is known
-/// to have used is charged, and nothing else; but what may stand in the journal is charged as it stands there.
+/// A call that nobody settles: what led to it failed before it came to anything, or the process winds down. One that was
+/// dispatched is charged what was held, since nobody knows what its agent did. Of another one, what it is known to have used
+/// is charged. But what may stand in the journal is charged as it stands there.
 impl Drop for Held {
     fn drop(&mut self) {
         if self.settled.load(Ordering::Acquire) {
             return;
         }
-        let (proposed, used) = {
+        let (proposed, is_dispatched, has_used) = {
             let spent = self.spent.lock();
-            (spent.proposed, spent.total.is_some())
+            (spent.proposed, spent.is_dispatched, spent.total.is_some())
         };
-        let settled = proposed.unwrap_or_else(|| {
-            let settled = self.settlement(CallOutcome::Answered, None).0;
-            let charged = if used { settled.charged } else { Amount::default() };
-            Settled { charged, ..settled }
-        });
+        let outcome = match (is_dispatched, has_used) {
+            (true, _) => CallOutcome::Unknown(None),
+            (false, true) => CallOutcome::Answered,
+            (false, false) => CallOutcome::NotDispatched,
+        };
+        let settled = proposed.unwrap_or_else(|| self.settlement(outcome, None).settled);
         self.book(&settled);
-        if used || self.open.task().is_some() {
+        if is_dispatched || has_used || self.open.task().is_some() {
             self.plane.hands.record(self.edge(Some(settled)));
         }
     }
@@ -475,29 +398,10 @@ impl fmt::Debug for Held {
 
 /// Of a call that the budget has not seen, because it only observes and could not say.
 fn free() -> Estimate {
-    let figure = Figure { amount: Amount::ONE_TASK, source: CostSource::Estimated, flagged: true };
-    Estimate { hold: Amount::default(), expected: figure }
+    Estimate { hold: Amount::default(), expected: Figure::of_money(0, CostSource::Unknown) }
 }
 
 /// Whether what was done on behalf of a call that ended so is done for nobody.
 pub(crate) fn is_cut_short(settled: &Settled) -> bool {
     matches!(settled.state, Some(TaskState::Canceled | TaskState::Failed))
-}
-
-/// What was used at most, of two reports.
-fn most(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
-    let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
-    Some(Usage {
-        input_tokens: a.input_tokens.max(b.input_tokens),
-        output_tokens: a.output_tokens.max(b.output_tokens),
-        cost_micro_usd: a.cost_micro_usd.max(b.cost_micro_usd),
-    })
-}
-
-fn less(total: Usage, before: Usage) -> Usage {
-    Usage {
-        input_tokens: total.input_tokens.saturating_sub(before.input_tokens),
-        output_tokens: total.output_tokens.saturating_sub(before.output_tokens),
-        cost_micro_usd: total.cost_micro_usd.saturating_sub(before.cost_micro_usd),
-    }
 }
