@@ -19,10 +19,7 @@ use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
 use chancery_control::rate::{RateLimit, Rates};
 use chancery_control::routing::{Peer, Pool, PoolSettings};
 use chancery_control::{Executor, Governed, Hands, Millis, Pipeline, Plane, PlaneSettings, Stop};
-use chancery_protocol::{
-    AgentCard, BoxFuture, Call, CallContext, DynEndpoint, Edge, Message, Principal, Request,
-    SendMessageRequest, TaskId, Timestamp,
-};
+use chancery_protocol::{AgentCard, Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, HopId, Message, Principal, Request, SendMessageRequest, TaskId, Timestamp};
 use chancery_sdk::store::Store;
 use chancery_sdk::{AgentSpec, Runtime, agent_fn};
 use nix::time::{ClockId, clock_gettime};
@@ -185,5 +182,9 @@ impl Hands for World {
 
     fn task_of_key(&self, _: Principal, _: Arc<str>, _: String) -> BoxFuture<'static, Option<TaskId>> {
         Box::pin(std::future::ready(None))
+    }
+
+    fn charged_under(&self, _: HopId) -> BoxFuture<'static, Option<Amount>> {
+        Box::pin(std::future::ready(Some(Amount::default())))
     }
 }

@@ -18,6 +18,7 @@
 //! | `pipeline`, `way`, `permitted` | the way through them, and to whoever answers |
 //! | `plane` | what there is of calls, and the ports to the world outside |
 //! | `terms` | what an operator has set, as one value |
+//! | `foreign` | what is spent here for calls of other gateways |
 //! | `held` | what an admitted call holds until it is settled |
 //! | `span` | what is traced of it |
 //! | `restore` | what an earlier process had let through |
@@ -32,6 +33,7 @@
 
 pub mod containment;
 mod explain;
+mod foreign;
 mod gate;
 pub mod gates;
 mod held;

@@ -126,7 +126,10 @@ impl Pipeline {
         let mut reports = Vec::new();
         for gate in self.terms.gates().filter(|gate| gate.concerns(operation)) {
             let verdict = gate.admit(&mut passage);
-            let mode = self.terms.mode(gate.name());
+            let mode = match &verdict {
+                Verdict::Deny(denied) if self.terms.observes(gate.name(), denied) => Mode::Observe,
+                _ => self.terms.mode(gate.name()),
+            };
             let notes = std::mem::take(&mut passage.notes).into_iter().map(|note| note.text).collect();
             let report = GateReport::new(gate.name(), mode, verdict, notes);
             let is_final = report.refuses();

@@ -6,12 +6,13 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use chancery_protocol::{BoxFuture, Edge, Hold as _, HopId, Principal, Settled, TaskId};
+use chancery_protocol::{Amount, BoxFuture, Edge, Hold as _, HopId, Principal, Settled, TaskId};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use crate::Millis;
 use crate::containment::Containment;
+use crate::foreign::ForeignRoots;
 use crate::held::Held;
 use crate::identity::IdentityResolver;
 use crate::ledger::{Account, Ledger, Prices, Scope, Unlimited};
@@ -44,6 +45,9 @@ pub trait Hands: Send + Sync + fmt::Debug {
         agent: Arc<str>,
         key: String,
     ) -> BoxFuture<'static, Option<TaskId>>;
+
+    /// What calls under a root have come to by the record, ended or not; none if that cannot be told.
+    fn charged_under(&self, root: HopId) -> BoxFuture<'static, Option<Amount>>;
 }
 
 /// A call that is over.
@@ -110,6 +114,8 @@ pub struct Plane {
     pub slots: Arc<Slots>,
     /// The world outside.
     pub hands: Arc<dyn Hands>,
+    /// What was spent for calls of other gateways.
+    pub(crate) foreign: ForeignRoots,
     /// Those in force.
     terms: ArcSwap<Terms>,
     held: Vec<Mutex<HashMap<HopId, Weak<Held>, RandomState>>>,
@@ -136,7 +142,8 @@ impl Plane {
         let (slots, containment, open) = (Slots::new(), Containment::default(), lineage.open.clone());
         let terms = Terms::new(resolver, ledger.edition(), Arc::new(prices), lineage, policy, settings);
         let terms = ArcSwap::from_pointee(terms);
-        Self { ledger, open, containment, slots, hands, terms, held, due }
+        let foreign = ForeignRoots::default();
+        Self { ledger, open, containment, slots, hands, foreign, terms, held, due }
     }
 
     /// The terms in force. A call that is on its way has its own.

@@ -8,12 +8,14 @@ use std::time::Duration;
 use chancery_protocol::{Amount, CallLimits, Edge, Hold, HopId, Principal, TaskId};
 
 use crate::Millis;
+use crate::foreign;
 use crate::gate::Given;
 use crate::held::{Held, Leaving, is_cut_short};
 use crate::ledger::{Account, Accounts, Reservation, charge};
-use crate::lineage::DEEPEST;
+use crate::lineage::{Allowance, DEEPEST};
 use crate::plane::Plane;
 use crate::policy::Caps;
+use crate::way::LONGEST;
 
 /// A call that goes on after a restart.
 #[derive(Debug)]
@@ -81,6 +83,8 @@ impl Plane {
     /// The accounts of roots, charged with what their ended calls have cost.
     fn roots(&self, edges: &[Edge], now: Millis) -> HashMap<HopId, Arc<Account>> {
         let (mut roots, root_cap) = (HashMap::new(), self.terms().settings.root_cap);
+        let origins: HashMap<_, _> =
+            edges.iter().filter_map(|edge| Some((edge.root, edge.origin.as_ref()?))).collect();
         let own = edges.iter().filter(|edge| edge.hop == edge.root);
         let ceilings: HashMap<_, _> =
             own.filter_map(|edge| Some((edge.root, edge.limits.ceiling_micro_usd?))).collect();
@@ -88,11 +92,16 @@ impl Plane {
             let account = match roots.entry(edge.root) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => {
-                    let cap = root_cap.lowered(ceilings.get(&edge.root).copied());
-                    match self.ledger.root(edge.root, cap) {
-                        Some(account) => place.insert(account),
-                        None => continue,
+                    let origin = origins.get(&edge.root);
+                    let cap = match origin {
+                        Some(origin) => foreign::cap(root_cap, origin),
+                        None => root_cap.lowered(ceilings.get(&edge.root).copied()),
+                    };
+                    let Some(account) = self.ledger.root(edge.root, cap) else { continue };
+                    if origin.is_some() {
+                        self.foreign.keep(edge.root, account.clone(), now);
                     }
+                    place.insert(account)
                 }
             };
             if let Some(settled) = edge.settled {
@@ -117,6 +126,11 @@ impl Plane {
         let estimate = tariff.held_before(edge.reserved);
         let CallLimits { ceiling_micro_usd, micro_usd, tokens, duration_ms } = edge.limits;
         let caps = Caps { tokens, micro_usd, duration: duration_ms.map(Duration::from_millis) };
+        // Its agent has the token that it was given, and may have to be given one again.
+        let now = self.hands.now();
+        let left = Allowance::from(reservation.remaining(now));
+        let until = caps.duration.map_or(now + LONGEST, |duration| Millis::from(edge.opened) + duration);
+        let token = terms.lineage.tokens.mint_again(&open, left, until);
         let given = Given {
             caps,
             reservation: Some(reservation),
@@ -130,8 +144,7 @@ impl Plane {
             open,
             principal,
             payer: Principal { realm: edge.realm.clone(), id: edge.paid_by().clone() },
-            // Its agent has the one that it was given.
-            token: String::new(),
+            token,
             now: edge.opened.into(),
             is_local: false,
             stays_here: edge.peer.as_ref().is_some_and(|peer| terms.stand_in(&edge.agent) == Some(peer)),

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use chancery_protocol::Denied;
+
 use crate::Millis;
 use crate::gate::Gate;
 use crate::gates::{
@@ -122,6 +124,11 @@ impl Terms {
     /// Whether what a gate refuses is refused.
     pub fn mode(&self, gate: &str) -> Mode {
         self.settings.modes.get(gate).copied().unwrap_or_default()
+    }
+
+    /// Whether a refusal is only written down: one by a gate, for reasons that may be another gate's.
+    pub(crate) fn observes(&self, gate: &str, denied: &Denied) -> bool {
+        [gate, &*denied.gate].into_iter().any(|gate| self.mode(gate) == Mode::Observe)
     }
 
     /// The accounts that a call to an agent is charged to besides its own: of everything, of the realm, of the agent, of

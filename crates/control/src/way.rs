@@ -18,7 +18,7 @@ use crate::routing::{self, Decision, Watched};
 use crate::terms::Mode;
 
 /// For how long a token is good for a call without a time limit. It ends with the call in any case.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// How much later than the plane a runtime notices by itself that the time of a call is up. The plane says why; the runtime
 /// sees what the plane cannot, a turn that has not even begun a task.
 const GRACE: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ pub(crate) async fn let_through(mut passage: Passage, way: Way) -> Result<Box<Ca
 /// A gate has refused. Where it only observes, the call goes on all the same.
 fn refused(passage: &mut Passage, gate: &str, denied: Denied) -> Result<(), Error> {
     let (caller, agent) = (&*passage.call.context.principal.id, &*passage.agent.name);
-    if passage.terms.mode(gate) == Mode::Observe {
+    if passage.terms.observes(gate, &denied) {
         tracing::info!(gate, caller, agent, reason = &*denied.reason, "would deny: {denied}");
         passage.would_deny.push(denied);
         return Ok(());
@@ -134,10 +134,7 @@ pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
         agent: &agent.name,
         peer: peer.as_ref(),
         reserved: reservation.map(|held| held.amount()).unwrap_or_default(),
-        allowance: left.map_or_else(Allowance::default, |left| Allowance {
-            micro_usd: left.micro_usd,
-            tokens: left.tokens,
-        }),
+        allowance: left.map_or_else(Allowance::default, Allowance::from),
     };
     let observes = terms.mode(lineage::GATE) == Mode::Observe;
     let lineage = &terms.lineage;

@@ -12,7 +12,7 @@ use crate::admin::{self, ContainedFile, Desk};
 use crate::config::{Config, Listen, ProxyHeader};
 use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
-use crate::identity::{Identities, Signatory};
+use crate::identity::{Identities, Signatory, federation};
 use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
 use crate::plain::{Plain, PlainRoutes, Seal};
 use crate::ready::{Probes, Readiness};
@@ -47,6 +47,7 @@ impl Gateway {
             store: store.clone(),
             name: public_name(&config),
             secret: identities.lineage_secret(),
+            federation: federation(&config)?,
             agents: governed,
             roster: Roster::of(&config.agent, &asked),
             adjusts: true,

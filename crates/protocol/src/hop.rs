@@ -34,7 +34,8 @@ pub struct HopId(Uuid);
 pub struct Edge {
     /// The call.
     pub hop: HopId,
-    /// The call that all of this goes back to; itself if nobody was called before.
+    /// The call that all of this goes back to; itself if nobody was called before. What is made for a call of another gateway
+    /// goes back to an id that stands for that one.
     pub root: HopId,
     /// The call on whose behalf this one was made.
     pub parent: Option<HopId>,
@@ -65,6 +66,9 @@ pub struct Edge {
     /// What it may use up besides what the budgets allow.
     #[serde(default, skip_serializing_if = "CallLimits::is_none")]
     pub limits: CallLimits,
+    /// Where it comes from, if another gateway let through the call that it is made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Arc<CallOrigin>>,
     /// What came of it, once it is over or waits for its caller.
     pub settled: Option<Settled>,
 }
@@ -85,6 +89,27 @@ pub struct CallLimits {
     /// Milliseconds from when it was let through, as policy says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+}
+
+/// What another gateway has said of the call that one here is made for. All that is made for it has one root here, which is
+/// nobody's call, and together costs no more than it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallOrigin {
+    /// The gateway, by its name here.
+    pub gateway: Arc<str>,
+    /// The call there.
+    pub call: HopId,
+    /// The agent that the chain of calls begins with.
+    pub root_agent: Arc<str>,
+    /// The agents on the way, the first one first.
+    pub path: Vec<Arc<str>>,
+    /// Millionths of a US dollar that all that is done for it here may cost. None is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micro_usd: Option<u64>,
+    /// Tokens, in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
 }
 
 /// What came of an admitted call.

@@ -132,6 +132,7 @@ impl Pass {
             opened: Timestamp::now(),
             reserved: Amount::ONE_TASK,
             limits: chancery_protocol::CallLimits::default(),
+            origin: None,
             settled,
         })
     }

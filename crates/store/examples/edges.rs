@@ -218,6 +218,7 @@ fn edge(scope: &Scope, task: &TaskId) -> Edge {
         opened: now,
         reserved: charged,
         limits: chancery_protocol::CallLimits::default(),
+        origin: None,
         settled: Some(Settled {
             at: now,
             charged,

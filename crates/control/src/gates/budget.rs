@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Denied, Principal};
+use chancery_protocol::{BoxFuture, Denied, DeniedKind, Principal};
 
+use crate::foreign;
 use crate::gate::{Continue, Gate, Passage, Verdict};
 use crate::ledger::{
-    Account, Accounts, Admission, Limited, Metric, Scope, Standing, UNATTRIBUTED, check_by, exceeded,
+    Account, Accounts, Admission, Cap, Limited, Metric, Scope, Standing, UNATTRIBUTED, check_by, exceeded,
 };
-use crate::lineage::Payer;
+use crate::lineage::{Descent, Payer};
 use crate::policy::{self, Facts, Subject};
-use crate::terms::Terms;
+
+/// What was spent before cannot be read.
+const SPENT_UNKNOWN: &str = "SPENT_UNKNOWN";
 
 /// The third gate.
 #[derive(Debug)]
@@ -22,6 +25,9 @@ impl Gate for BudgetGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
+        if let Some(recalled) = recalled(passage) {
+            return Verdict::Wait(recalled);
+        }
         let (plane, terms) = (passage.plane.clone(), passage.terms.clone());
         passage.given.skill = skill(passage);
         let accounts = accounts(passage);
@@ -33,7 +39,7 @@ impl Gate for BudgetGate {
         // The account of the root keeps to the ceiling, for this call and for all that it leads to. Were all of it held for this
         // one, there would be nothing left for those.
         let ceiling = passage.call.context.ceiling_micro_usd.filter(|_| !is_root);
-        let estimated = tariff.estimate(ceiling, limited(&terms, &accounts));
+        let estimated = tariff.estimate(ceiling, limited(passage, &accounts));
         passage.given.tariff = Some(tariff);
         let estimate = match estimated {
             Ok(estimate) => estimate,
@@ -74,6 +80,35 @@ impl Gate for BudgetGate {
     }
 }
 
+/// What was spent before for the call of another gateway that this one is made for, by the record, if nobody has it in memory.
+fn recalled(passage: &Passage) -> Option<BoxFuture<'static, Continue>> {
+    let (plane, descent) = (&passage.plane, passage.given.descent.as_ref()?);
+    let (root, origin) = (descent.root_above()?, descent.origin()?);
+    let cap = foreign::cap(passage.terms.settings.root_cap, origin);
+    if cap.is_none() || passage.rehearsal || plane.foreign.find(root).is_some() {
+        return None;
+    }
+    let charged = plane.hands.charged_under(root);
+    Some(Box::pin(async move {
+        let charged = charged.await;
+        Box::new(move |passage: &mut Passage| {
+            let Some(charged) = charged else { return Verdict::Deny(untold()) };
+            let plane = passage.plane.clone();
+            passage.now = plane.hands.now();
+            plane.foreign.recall(&plane.ledger, root, cap, charged, passage.now);
+            BudgetGate.admit(passage)
+        }) as Continue
+    }))
+}
+
+fn untold() -> Denied {
+    Denied {
+        observed: Some("what the call of the other gateway has cost here so far cannot be read".into()),
+        hint: Some("try again later".into()),
+        ..Denied::new(BudgetGate.name(), DeniedKind::Unavailable, SPENT_UNKNOWN)
+    }
+}
+
 /// Why an agent gets no calls that has reported too much above what they could pay for.
 fn overrun(passage: &Passage) -> Option<Denied> {
     let (agent, edition, now) = (&passage.agent.name, &passage.terms.edition, passage.now);
@@ -81,14 +116,18 @@ fn overrun(passage: &Passage) -> Option<Denied> {
     exceeded(&account, edition, now).map(|short| short.of_overruns(agent))
 }
 
-/// What the operator limits for a call. What its caller limits itself asks nothing of a price.
-fn limited(terms: &Terms, accounts: &Accounts) -> Limited {
+/// What the operator limits for a call, or that of another gateway that it is made for. What its caller limits itself asks
+/// nothing of a price.
+fn limited(passage: &Passage, accounts: &Accounts) -> Limited {
+    let terms = &passage.terms;
     let is_own = |account: &Account| matches!(account.scope(), Scope::Root(_) | Scope::Hop(_));
     let shared = |metric| {
         let limits = |account: &Arc<Account>| !is_own(account) && account.limits(metric, &terms.edition);
         accounts.iter().any(limits)
     };
-    let caps = [terms.settings.root_cap, terms.settings.call_cap];
+    let origin = passage.given.descent.as_ref().and_then(Descent::origin);
+    let there = origin.map_or_else(Cap::default, |origin| foreign::cap(Cap::default(), origin));
+    let caps = [terms.settings.root_cap, terms.settings.call_cap, there];
     Limited {
         money: caps.iter().any(|cap| cap.micro_usd.is_some()) || shared(Metric::MicroUsd),
         tokens: caps.iter().any(|cap| cap.tokens.is_some()) || shared(Metric::Tokens),
@@ -135,11 +174,13 @@ fn accounts(passage: &mut Passage) -> Accounts {
     };
     let now = passage.now;
     let ceiling = context.ceiling_micro_usd;
-    let root: Option<Arc<Account>> = match &above {
-        Some(above) => above.root.clone(),
-        None => plane.ledger.root(passage.hop, terms.settings.root_cap.lowered(ceiling)),
+    let foreign = passage.given.descent.as_ref().filter(|descent| descent.origin().is_some());
+    let root: Option<Arc<Account>> = match (&above, foreign.and_then(Descent::root_above)) {
+        (Some(above), _) => above.root.clone(),
+        (None, Some(root)) => plane.foreign.find(root),
+        (None, None) => plane.ledger.root(passage.hop, terms.settings.root_cap.lowered(ceiling)),
     };
-    let of_call = if above.is_some() { ceiling } else { None };
+    let of_call = ceiling.filter(|_| above.is_some() || foreign.is_some());
     let call = plane.ledger.hop(passage.hop, terms.settings.call_cap.lowered(of_call));
     let mut accounts = terms.accounts(&plane.ledger, &payer.realm, &payer.id, &passage.agent.name, now);
     accounts.extend(root.iter().cloned().chain(call));

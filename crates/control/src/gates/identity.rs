@@ -1,12 +1,13 @@
 //! Who calls, on whose behalf, and whether they may ask this of this agent at all: before anything is looked up.
 
-use chancery_protocol::{LINEAGE_EXTENSION, Operation, Proof};
+use chancery_protocol::{Denied, LINEAGE_EXTENSION, Operation, Proof};
 use serde::Deserialize;
 
 use crate::gate::{Gate, Passage, Verdict, is_send};
 use crate::identity::Access;
 use crate::lineage::{Arrival, Traceparent};
 use crate::policy::Subject;
+use crate::terms::Mode;
 
 /// The first gate, for every operation.
 #[derive(Debug)]
@@ -28,12 +29,27 @@ impl Gate for IdentityGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
+        let denied = self.unauthorized(passage);
+        if denied.is_some() && passage.terms.mode(self.name()) == Mode::Enforce {
+            return denied.map_or(Verdict::Admit, Verdict::Deny);
+        }
+        let attributed = match is_send(passage.operation()) {
+            true => self.attribute(passage),
+            false => Ok(()),
+        };
+        denied.map_or(attributed, Err).into()
+    }
+}
+
+impl IdentityGate {
+    /// Why the caller may not ask this of this agent, if so.
+    fn unauthorized(&self, passage: &mut Passage) -> Option<Denied> {
         let operation = passage.operation();
         let context = &passage.call.context;
         if let Some(resolver) = &passage.terms.resolver
             && let Err(denied) = resolver.resolve(&Access::of(context, operation))
         {
-            return Verdict::Deny(denied);
+            return Some(denied);
         }
         let subject = Subject {
             realm: &context.principal.realm,
@@ -41,20 +57,13 @@ impl Gate for IdentityGate {
             groups: &context.identity.groups,
         };
         let authorized = passage.terms.policy.authorize(subject, &passage.agent.name, operation);
-        if let Some(denied) = authorized.denied {
-            return Verdict::Deny(denied);
-        }
         passage.would_deny.extend(authorized.would_deny);
-        if !is_send(operation) {
-            return Verdict::Admit;
-        }
-        self.attribute(passage)
+        authorized.denied
     }
-}
 
-impl IdentityGate {
     /// Finds out on whose behalf the call is made: the budget asks who pays, and the lineage gate how far it may go.
-    fn attribute(&self, passage: &mut Passage) -> Verdict {
+    /// Where that is refused and only observed, the call goes on as one of which nothing is known.
+    fn attribute(&self, passage: &mut Passage) -> Result<(), Denied> {
         let context = &passage.call.context;
         let carried = match &context.lineage {
             Some(_) => None,
@@ -68,15 +77,16 @@ impl IdentityGate {
             token: context.lineage.as_deref().or(carried.as_deref()),
             trace: trace.map(|seen| seen.trace),
         };
-        match passage.terms.lineage.attribute(&arrival, passage.now) {
-            Ok(descent) => {
-                passage.note("identity", || {
-                    format!("on behalf of: {:?}, depth {}", descent.basis, descent.depth)
-                });
-                passage.given.descent = Some(descent);
-                Verdict::Admit
+        let lineage = &passage.terms.lineage;
+        let (descent, attributed) = match lineage.attribute(&arrival, passage.now) {
+            Ok(descent) => (descent, Ok(())),
+            Err(denied) if passage.terms.observes(self.name(), &denied) => {
+                (lineage.assume(&arrival), Err(denied))
             }
-            Err(denied) => Verdict::Deny(denied),
-        }
+            Err(denied) => return Err(denied),
+        };
+        passage.note("identity", || format!("on behalf of: {:?}, depth {}", descent.basis, descent.depth));
+        passage.given.descent = Some(descent);
+        attributed
     }
 }

@@ -176,6 +176,7 @@ impl Held {
             opened: self.opened.into(),
             reserved: self.reserved(),
             limits: self.limits(settled.is_some()),
+            origin: self.open.origin.clone().filter(|_| self.open.parent.is_none()),
             settled,
         })
     }

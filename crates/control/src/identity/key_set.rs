@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use chancery_protocol::Timestamp;
-use chancery_protocol::signing::{AgentId, AgentKey, JwkSet, PublicKey, SigningKey, TrustedKeys};
+use chancery_protocol::signing::{AgentId, JwkSet, PublicKey, SigningKey, TrustedKeys};
 
 use crate::Millis;
-use crate::lineage;
 
 /// The keys that sign now, and the public halves of those that signed before, until some time. Cards that somebody has
 /// fetched before a change of keys can thus be verified until they have fetched them again.
@@ -67,20 +66,9 @@ impl KeySet {
     }
 }
 
-/// An agent's key signs lineage tokens for other trust domains.
-impl lineage::Signer for AgentKey {
-    fn key_id(&self) -> &str {
-        self.kid()
-    }
-
-    fn sign(&self, message: &[u8]) -> [u8; 64] {
-        AgentKey::sign(self, message)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use chancery_protocol::signing::{CardPolicy, P256Key, Signing, sign_card, verify_card};
+    use chancery_protocol::signing::{AgentKey, CardPolicy, P256Key, Signing, sign_card, verify_card};
     use chancery_protocol::{AgentCard, AgentInterface};
 
     use super::*;

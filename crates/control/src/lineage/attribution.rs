@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Denied, HopId};
+use chancery_protocol::{CallOrigin, Denied, HopId};
 
 use super::Lineage;
 use super::context::{TaskContext, Visit, Visited};
-use super::open::{Allowance, OpenHop};
+use super::open::OpenHop;
 use super::rules::{LINEAGE_REQUIRED, invalid, refusal};
 use super::seats::Standing;
 use super::token::{Foreign, Proven};
@@ -39,8 +39,8 @@ pub struct Descent {
     pub depth: u16,
     /// The agents on the way to it, its caller included if that is an agent, the one that is called not.
     pub visited: Visited,
-    /// What may be spent, as far as the descent says. It only ever lowers what the budgets allow.
-    pub allowance: Allowance,
+    /// The root that stands for a call of another gateway, and what that says of the call.
+    foreign: Option<(HopId, Arc<CallOrigin>)>,
     root_agent: Option<Arc<str>>,
     trace: Option<TraceId>,
     perhaps_for: Box<[HopId]>,
@@ -57,7 +57,7 @@ pub enum Basis {
     OnlyOpenCall,
     /// The caller is an agent without a token that works on nothing, or on several: it answers for the call itself.
     Unattributed(Arc<str>),
-    /// A token of this other gateway says so.
+    /// A token of this other gateway says so, which is listed here by this name.
     Foreign(Arc<str>),
 }
 
@@ -86,7 +86,18 @@ impl Descent {
 
     /// The root of the call, if it has this id itself.
     pub fn root(&self, hop: HopId) -> HopId {
-        self.parent.as_ref().map_or(hop, |parent| parent.root)
+        self.root_above().unwrap_or(hop)
+    }
+
+    /// The root of the call, if that is not the call itself.
+    pub fn root_above(&self) -> Option<HopId> {
+        let parent = self.parent.as_ref().map(|parent| parent.root);
+        parent.or_else(|| self.foreign.as_ref().map(|(root, _)| *root))
+    }
+
+    /// What another gateway says of the call that all of this is done for, if it is done for one there.
+    pub fn origin(&self) -> Option<&Arc<CallOrigin>> {
+        self.foreign.as_ref().map(|(_, origin)| origin)
     }
 
     /// The place of the call in its chain, once it is known who answers.
@@ -113,7 +124,7 @@ impl Descent {
             basis,
             depth: parent.context.depth.saturating_add(1),
             visited: parent.context.visited.clone(),
-            allowance: parent.allowance,
+            foreign: parent.origin.clone().map(|origin| (parent.root, origin)),
             root_agent: None,
             trace: None,
             perhaps_for: Box::default(),
@@ -127,7 +138,7 @@ impl Descent {
             parent: None,
             depth: 0,
             visited: Visited::default(),
-            allowance: Allowance::default(),
+            foreign: None,
             root_agent: None,
             trace,
             perhaps_for: Box::default(),
@@ -140,15 +151,32 @@ impl Descent {
 impl Lineage {
     /// On whose behalf a call is made. Asked before anything is reserved, since it says who pays.
     pub fn attribute(&self, arrival: &Arrival<'_>, now: Millis) -> Result<Descent, Denied> {
-        let proven = arrival.token.map(|token| self.tokens.verify(token, arrival.realm, now)).transpose()?;
-        match (proven, arrival.agent) {
-            (Some(Proven::Own { root, hop }), _) => self.by_own_token(arrival, root, hop),
-            (Some(Proven::Foreign(foreign)), _) => self.by_foreign_token(arrival, foreign),
-            (None | Some(Proven::Elsewhere), Some(agent)) if self.rules.require_lineage => {
-                Err(required(agent))
-            }
-            (None | Some(Proven::Elsewhere), Some(agent)) => Ok(self.without_token(arrival, agent)),
-            (None | Some(Proven::Elsewhere), None) => Ok(Descent::fresh(Basis::Fresh, arrival.trace)),
+        let descent = self.descent(arrival, now)?;
+        match &descent.basis {
+            Basis::Unattributed(agent) if !self.rules.allow_unattributed => Err(required(agent)),
+            _ => Ok(descent),
+        }
+    }
+
+    /// The same, as it would be without what is refused: for gates that only observe.
+    pub(crate) fn assume(&self, arrival: &Arrival<'_>) -> Descent {
+        match arrival.agent {
+            Some(agent) => self.without_token(arrival, agent),
+            None => Descent::fresh(Basis::Fresh, arrival.trace),
+        }
+    }
+
+    /// Whether the caller belongs to the fleet: it is one of its agents, or has the token of a call that is open here.
+    pub fn is_insider(&self, arrival: &Arrival<'_>, now: Millis) -> bool {
+        let descent = self.descent(arrival, now);
+        descent.is_ok_and(|descent| !matches!(descent.basis, Basis::Fresh | Basis::Foreign(_)))
+    }
+
+    fn descent(&self, arrival: &Arrival<'_>, now: Millis) -> Result<Descent, Denied> {
+        match arrival.token.map(|token| self.tokens.verify(token, arrival.realm, now)).transpose()? {
+            Some(Proven::Own { root, hop }) => self.by_own_token(arrival, root, hop),
+            Some(Proven::Foreign(foreign)) => self.by_foreign_token(arrival, foreign),
+            None | Some(Proven::Elsewhere) => Ok(self.assume(arrival)),
         }
     }
 
@@ -165,10 +193,11 @@ impl Lineage {
         Ok(Descent::under(parent, Basis::Token))
     }
 
-    /// What another domain says can make a call deeper, never take it out of what is open here.
+    /// What another gateway says can make a call deeper, never take it out of what is open here.
     fn by_foreign_token(&self, arrival: &Arrival<'_>, foreign: Foreign) -> Result<Descent, Denied> {
+        let Foreign { root, depth, trace, origin } = foreign;
         let basis = match arrival.agent {
-            None => Basis::Foreign(foreign.issuer),
+            None => Basis::Foreign(origin.gateway.clone()),
             Some(agent) if self.open.open_at(arrival.realm, agent) == 0 => Basis::Unattributed(agent.clone()),
             Some(_) => {
                 return Err(invalid(
@@ -176,16 +205,12 @@ impl Lineage {
                 ));
             }
         };
-        let path = foreign.path.into_iter().fold(Visited::default(), |path, agent| path.then(agent.into()));
         Ok(Descent {
-            depth: foreign.depth.saturating_add(1),
-            visited: arrival
-                .agent
-                .filter(|agent| path.count(agent) == 0)
-                .map_or_else(|| path.clone(), |agent| path.then(agent.clone().into())),
-            allowance: foreign.allowance,
-            root_agent: Some(foreign.root_agent),
-            ..Descent::fresh(basis, foreign.trace.or(arrival.trace))
+            depth: depth.saturating_add(1),
+            visited: Visited::from_elsewhere(&origin, arrival.agent),
+            root_agent: Some(origin.root_agent.clone()),
+            foreign: Some((root, Arc::new(origin))),
+            ..Descent::fresh(basis, trace.or(arrival.trace))
         })
     }
 
@@ -207,10 +232,12 @@ impl Lineage {
 }
 
 fn required(agent: &str) -> Denied {
-    let hint =
-        "send the lineage token of the task that you work on, in the message's metadata or as a header";
+    let hint = "pass on the header `Chancery-Lineage` of the call that the agent works on; for what it begins by itself, the \
+                operator sets a limit under `budget.unattributed`";
     Denied {
-        observed: Some(format!("`{agent}` is an agent of this fleet and sent no lineage token")),
+        observed: Some(format!(
+            "`{agent}` is an agent of this fleet, sent no lineage token of it, and does not work on exactly one call"
+        )),
         hint: Some(hint.into()),
         ..refusal(LINEAGE_REQUIRED)
     }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chancery_protocol::{HopId, TaskId};
+use chancery_protocol::{CallOrigin, HopId, TaskId};
 
 use super::trace::TraceId;
 
@@ -91,6 +91,15 @@ impl Visited {
     pub(super) fn from_origin(agent: Arc<str>, kin: Vec<Arc<str>>) -> Self {
         let kin = (!kin.is_empty()).then(|| kin.into());
         Self(Some(Arc::new(Step { visit: agent.into(), kin, before: Self::default() })))
+    }
+
+    /// The way to a call from another gateway: as far as that says, and then its caller here, if that is an agent.
+    pub(super) fn from_elsewhere(origin: &CallOrigin, caller: Option<&Arc<str>>) -> Self {
+        let way = origin.path.iter().fold(Self::default(), |way, agent| way.then(agent.clone().into()));
+        match caller.filter(|caller| way.count(caller) == 0) {
+            Some(caller) => way.then(caller.clone().into()),
+            None => way,
+        }
     }
 
     /// How often an agent lies on the way, as an agent or as the member of a pool.

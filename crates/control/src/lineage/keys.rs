@@ -1,5 +1,4 @@
-//! What lineage tokens are sealed with: keyed MACs that this gateway verifies itself, and the ports for signatures
-//! that others verify, or that others have made.
+//! What lineage tokens are sealed with that nobody but this gateway reads: keyed MACs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,50 +18,6 @@ pub const MIN_SECRET_BYTES: usize = 32;
 
 /// How many earlier keys are kept at a time.
 const MAX_EARLIER: usize = 8;
-
-/// Signs tokens for another trust domain, by Ed25519. Implemented by whoever holds the gateway's own key.
-///
-/// ```
-/// use chancery_control::lineage::Signer;
-/// use ed25519_dalek::{Signer as _, SigningKey};
-///
-/// struct Own(SigningKey, String);
-///
-/// impl Signer for Own {
-///     fn key_id(&self) -> &str {
-///         &self.1
-///     }
-///     fn sign(&self, message: &[u8]) -> [u8; 64] {
-///         self.0.sign(message).to_bytes()
-///     }
-/// }
-/// ```
-pub trait Signer: Send + Sync {
-    /// The `kid` that verifiers find the key by.
-    fn key_id(&self) -> &str;
-
-    /// An Ed25519 signature.
-    fn sign(&self, message: &[u8]) -> [u8; 64];
-}
-
-/// Verifies Ed25519 signatures of another trust domain. Implemented by whoever keeps that domain's public keys.
-///
-/// ```
-/// use chancery_control::lineage::Verifier;
-/// use ed25519_dalek::{Signature, VerifyingKey};
-///
-/// struct Theirs(VerifyingKey, String);
-///
-/// impl Verifier for Theirs {
-///     fn verify(&self, key_id: &str, message: &[u8], signature: &[u8; 64]) -> bool {
-///         key_id == self.1 && self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
-///     }
-/// }
-/// ```
-pub trait Verifier: Send + Sync {
-    /// Whether the key with this id has signed this message.
-    fn verify(&self, key_id: &str, message: &[u8], signature: &[u8; 64]) -> bool;
-}
 
 /// The keys of this gateway's own tokens: one that seals, and earlier ones that are still believed for a while.
 #[derive(Clone)]
@@ -154,7 +109,7 @@ impl MacKey {
             return Err(KeyError::TooShort(secret.len()));
         }
         let mac = Hmac::new_from_slice(secret).map_err(|_| KeyError::TooShort(secret.len()))?;
-        Ok(Self { key_id: key_id.to_owned(), head: head(OWN_ALGORITHM, key_id), mac })
+        Ok(Self { key_id: key_id.to_owned(), head: head(key_id), mac })
     }
 
     /// The first part of a token.
@@ -173,8 +128,8 @@ impl MacKey {
 }
 
 /// The first part of a token.
-pub(super) fn head(algorithm: &str, key_id: &str) -> String {
-    let head = Head { alg: algorithm, typ: TOKEN_TYPE, kid: key_id };
+fn head(key_id: &str) -> String {
+    let head = Head { alg: OWN_ALGORITHM, typ: TOKEN_TYPE, kid: key_id };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&head).expect("three strings are always JSON"))
 }
 

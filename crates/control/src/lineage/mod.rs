@@ -9,11 +9,12 @@
 //! | no agent of the fleet | none | is a root, at the caller's expense |
 //! | an agent | of an open hop that is its own | hangs under that hop, at its root's expense |
 //! | an agent | none, and one hop is open at it | the same |
-//! | an agent | none, and none or several are open at it | is a root at the agent's own `unattributed` expense, one deeper than the deepest of those hops, with all agents before it in any of them on its way |
+//! | an agent | none, and none or several are open at it | is refused; where [`Rules::allow_unattributed`] says so, it is a root at the agent's own `unattributed` expense, one deeper than the deepest of those hops, with all agents before it in any of them on its way |
 //! | nobody in particular | of an open hop | hangs under that hop |
-//! | no agent of the fleet | of another gateway that is trusted | is a root at the caller's expense, as deep as that gateway says |
-//! | anybody | that another gateway has sealed for itself | is as without one |
-//! | anybody | any other | is refused |
+//! | no agent of the fleet | of another gateway that is [listed](Federation) | is one at the caller's expense, as deep as that gateway says; all calls with that token cost no more than it says |
+//! | an agent, and none is open at it | the same | is at the agent's own `unattributed` expense, and as deep; refused like one without a token |
+//! | anybody | that another gateway has made, and not for this one | is as without one |
+//! | anybody | any other, also of a gateway that is not listed and made it for this one | is refused |
 //!
 //! A call is looked at three times: [`Lineage::attribute`] says what it descends from (and so who pays, which the budget asks),
 //! [`Lineage::receive`] whether it may go on to an agent, and [`Lineage::dispatch`], once it is known who answers, whether
@@ -56,6 +57,7 @@ use chancery_protocol::{Amount, Denied, HopId};
 
 mod attribution;
 mod context;
+mod federation;
 mod keys;
 mod open;
 mod rebuild;
@@ -68,7 +70,8 @@ mod trace;
 
 pub use attribution::{Arrival, Basis, Descent, Payer};
 pub use context::{TaskContext, Visit, Visited};
-pub use keys::{KeyError, Keyring, MIN_SECRET_BYTES, Signer, Verifier};
+pub use federation::{Federation, MOST_GATEWAYS, OwnKey};
+pub use keys::{KeyError, Keyring, MIN_SECRET_BYTES};
 pub use open::{Allowance, DEFAULT_OPEN_CALLS, Open, OpenHop};
 pub use rebuild::Rebuilt;
 pub use rules::{
@@ -115,9 +118,9 @@ impl Lineage {
     /// Whether a call of this descent may go on to an agent.
     pub fn receive(&self, descent: &Descent, agent: &str) -> Result<(), Denied> {
         self.rules.check(agent, descent.depth, descent.visited.count(agent))?;
-        match &descent.parent {
-            Some(parent) if self.rules.max_descendants.is_some() => {
-                self.rules.check_descendants(self.open.descendants_ever(parent.root))
+        match descent.root_above() {
+            Some(root) if self.rules.max_descendants.is_some() => {
+                self.rules.check_descendants(self.open.descendants_ever(root))
             }
             _ => Ok(()),
         }
@@ -135,6 +138,7 @@ impl Lineage {
             hop,
             root: descent.root(hop),
             parent: descent.parent.as_ref().map(|parent| parent.hop),
+            origin: descent.origin().cloned(),
             realm: realm.clone(),
             caller: caller.clone(),
             agent: agent.clone(),

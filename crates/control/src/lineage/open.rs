@@ -9,13 +9,14 @@ use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use chancery_protocol::{Amount, Denied, DeniedKind, HopId, TaskId};
+use chancery_protocol::{Amount, CallOrigin, Denied, DeniedKind, HopId, TaskId};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use super::context::TaskContext;
 use super::rules::{GATE, Rules, TOO_MANY_OPEN_CALLS, invalid};
 use super::seats::{Seats, Standing};
+use crate::ledger::Remaining;
 
 /// How many calls may be open at a time, unless said otherwise.
 pub const DEFAULT_OPEN_CALLS: usize = 100_000;
@@ -41,6 +42,8 @@ pub struct OpenHop {
     pub root: HopId,
     /// The call on whose behalf it is made.
     pub parent: Option<HopId>,
+    /// Where it comes from, if all of this is done for a call of another gateway.
+    pub origin: Option<Arc<CallOrigin>>,
     /// What isolates.
     pub realm: Arc<str>,
     /// Who called.
@@ -72,6 +75,12 @@ pub struct Allowance {
     pub micro_usd: Option<u64>,
     /// Tokens, read and written together.
     pub tokens: Option<u64>,
+}
+
+impl From<Remaining> for Allowance {
+    fn from(left: Remaining) -> Self {
+        Self { micro_usd: left.micro_usd, tokens: left.tokens }
+    }
 }
 
 type Trees = HashMap<HopId, Tree, RandomState>;
@@ -221,15 +230,18 @@ impl Open {
 
     fn enter(&self, rules: &Rules, hop: &Arc<OpenHop>) -> Result<(), Denied> {
         let mut trees = self.shard(hop.root).lock();
-        let Some(parent) = hop.parent else {
-            trees.entry(hop.root).or_default().open.insert(hop.hop, hop.clone());
-            return Ok(());
-        };
+        let tree = trees.get(&hop.root);
         let goes_on = |parent: &Arc<OpenHop>| !parent.sealed.load(Ordering::Relaxed);
-        let tree = trees.get_mut(&hop.root).filter(|tree| tree.open.get(&parent).is_some_and(goes_on));
-        let tree = tree.ok_or_else(|| invalid("the call on whose behalf this one is made has ended"))?;
-        rules.check_descendants(tree.descendants)?;
-        tree.descendants = tree.descendants.saturating_add(1);
+        let for_open = |parent: HopId| tree.and_then(|tree| tree.open.get(&parent)).is_some_and(goes_on);
+        if !hop.parent.is_none_or(for_open) {
+            return Err(invalid("the call on whose behalf this one is made has ended"));
+        }
+        let is_descendant = hop.hop != hop.root;
+        if is_descendant {
+            rules.check_descendants(tree.map_or(0, |tree| tree.descendants))?;
+        }
+        let tree = trees.entry(hop.root).or_default();
+        tree.descendants = tree.descendants.saturating_add(u32::from(is_descendant));
         tree.open.insert(hop.hop, hop.clone());
         Ok(())
     }

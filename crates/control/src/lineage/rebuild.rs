@@ -58,12 +58,14 @@ impl<F: Fn(&str, &str) -> Option<Arc<str>>> Records<'_, F> {
     /// An open call, and whether all on the way to it is known.
     fn open_hop(&self, edge: &Edge) -> (OpenHop, bool) {
         let (way, complete) = self.way(edge);
-        let mut visited = Visited::default();
         let first = way.last().copied().unwrap_or(edge);
-        let origin = (self.agent_of)(&first.realm, &first.caller);
-        if let Some(origin) = &origin {
-            visited = visited.then(origin.clone().into());
-        }
+        let caller = (self.agent_of)(&first.realm, &first.caller);
+        let mut visited = match (&first.origin, &caller) {
+            (Some(origin), caller) => Visited::from_elsewhere(origin, caller.as_ref()),
+            (None, Some(caller)) => Visited::default().then(caller.clone().into()),
+            (None, None) => Visited::default(),
+        };
+        let root_agent = first.origin.as_ref().map(|origin| origin.root_agent.clone()).or(caller);
         for step in way.iter().rev() {
             let hop = Some(step.hop);
             visited = visited.then(Visit { agent: step.agent.clone(), peer: step.peer.clone(), hop });
@@ -74,6 +76,7 @@ impl<F: Fn(&str, &str) -> Option<Arc<str>>> Records<'_, F> {
             hop: edge.hop,
             root: edge.root,
             parent: edge.parent,
+            origin: first.origin.clone(),
             realm: edge.realm.clone(),
             caller: edge.caller.clone(),
             agent: edge.agent.clone(),
@@ -82,7 +85,7 @@ impl<F: Fn(&str, &str) -> Option<Arc<str>>> Records<'_, F> {
                 trace_id: trace,
                 parent_task_id: parent_task,
                 depth: edge.depth,
-                root_agent_id: origin.unwrap_or_else(|| first.agent.clone()),
+                root_agent_id: root_agent.unwrap_or_else(|| first.agent.clone()),
                 visited,
             },
             reserved: edge.reserved,

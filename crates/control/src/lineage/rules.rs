@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use chancery_protocol::signing::AgentId;
 use chancery_protocol::{Denied, DeniedKind};
 
 /// The name of the gate.
@@ -14,7 +15,7 @@ pub const CALL_DEPTH_EXCEEDED: &str = "CALL_DEPTH_EXCEEDED";
 pub const REVISIT_DENIED: &str = "REVISIT_DENIED";
 /// Too many calls go back to the same root.
 pub const TOO_MANY_DESCENDANTS: &str = "TOO_MANY_DESCENDANTS";
-/// An agent calls without saying on whose behalf.
+/// An agent calls without saying on whose behalf, and it is not known.
 pub const LINEAGE_REQUIRED: &str = "LINEAGE_REQUIRED";
 /// The token does not hold: forged, expired, of a call that has ended, or somebody else's.
 pub const LINEAGE_INVALID: &str = "LINEAGE_INVALID";
@@ -37,8 +38,9 @@ pub struct Rules {
     pub max_revisits: Option<u16>,
     /// How many calls may go back to one root, as long as any of them is open; unlimited if none.
     pub max_descendants: Option<u32>,
-    /// Whether an agent of the fleet must say by a token on whose behalf it calls.
-    pub require_lineage: bool,
+    /// Whether an agent of the fleet may call without saying on whose behalf, where that cannot be known: at its own
+    /// expense, which should be limited.
+    pub allow_unattributed: bool,
 }
 
 // === impl Rules ===
@@ -51,7 +53,7 @@ impl Default for Rules {
             revisit_allowlist: BTreeSet::new(),
             max_revisits: None,
             max_descendants: None,
-            require_lineage: false,
+            allow_unattributed: false,
         }
     }
 }
@@ -116,6 +118,15 @@ pub(super) fn invalid(observed: &str) -> Denied {
         hint: Some(
             "pass on the token that came with the task you work on, for as long as that is open".into(),
         ),
+        ..refusal(LINEAGE_INVALID)
+    }
+}
+
+/// The token is for this gateway, of another one that nobody has listed here.
+pub(super) fn unlisted(id: &AgentId) -> Denied {
+    Denied {
+        observed: Some(format!("the token is of a gateway that is not listed here: {id}")),
+        hint: Some("list the gateway under `[[identity.gateway]]`, or leave the token out".into()),
         ..refusal(LINEAGE_INVALID)
     }
 }

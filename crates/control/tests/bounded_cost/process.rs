@@ -10,8 +10,8 @@ use chancery_control::lineage::{DEFAULT_OPEN_CALLS, Keyring, Lineage, Open, Rule
 use chancery_control::policy::Policy;
 use chancery_control::{Executor, Governed, Hands, Millis, Pipeline, Plane, PlaneSettings, Stop};
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, HopId, Identity, Message,
-    Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId,
+    Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, HopId, Identity,
+    Message, Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId,
 };
 use parking_lot::Mutex;
 
@@ -188,6 +188,7 @@ fn plane(setup: &Setup, living: &[Edge], hands: Arc<VirtualHands>) -> Plane {
     let rules = Rules {
         max_call_depth: setup.max_call_depth,
         max_descendants: setup.max_descendants,
+        allow_unattributed: true,
         ..Rules::default()
     };
     let settings = PlaneSettings { root_cap: usd(setup.root_cap), ..PlaneSettings::default() };
@@ -235,6 +236,10 @@ impl Hands for VirtualHands {
 
     fn task_of_key(&self, _: Principal, _: Arc<str>, _: String) -> BoxFuture<'static, Option<TaskId>> {
         Box::pin(std::future::ready(None))
+    }
+
+    fn charged_under(&self, _: HopId) -> BoxFuture<'static, Option<Amount>> {
+        Box::pin(std::future::ready(Some(Amount::default())))
     }
 }
 

@@ -103,6 +103,7 @@ fn a_caller_is_told_where_its_call_stands() {
 
     // Without a token it is found out on whose behalf the call is made, and that is not told.
     drop(plain);
+    first.calls.lock().remove(0);
     let mut lost = on_behalf_of("planner", &*root);
     lost.context.lineage = None;
     let child = begun(&writer, &second, lost, "t-3");

@@ -1,6 +1,7 @@
 //! The way of a call through all gates: what is refused goes no further, what is let through is settled once.
 
 mod charged;
+mod foreign;
 mod kept;
 mod world;
 
@@ -11,7 +12,7 @@ use chancery_control::ledger::Cap;
 use chancery_control::policy::Limits as PolicyLimits;
 use chancery_control::routing::{Peer, Pool, PoolSettings};
 use chancery_control::{Executor, Governed, Millis, Pipeline};
-use chancery_protocol::{Amount, CallOutcome, TaskId, TaskState, Usage};
+use chancery_protocol::{Amount, CallOutcome, Identity, Proof, TaskId, TaskState, Usage};
 use proptest::prelude::*;
 use world::*;
 
@@ -230,6 +231,7 @@ fn what_is_done_for_somebody_is_paid_by_them_also_after_a_restart() {
     let setup = Setup {
         usd_per_minute: Some(1_000_000),
         price: Some(100),
+        allow_unattributed: true,
         planner_price: Some(0),
         ..Setup::default()
     };
@@ -283,6 +285,34 @@ fn a_gate_that_observes_lets_pass_what_it_would_refuse() {
     assert!(explanation.denied().is_none());
     assert!(explanation.to_string().contains("would refuse: BUDGET_EXCEEDED"), "{explanation}");
     assert!(run(&pipeline, call("alice")).is_ok());
+}
+
+#[test]
+fn an_agent_that_does_not_say_for_whom_it_calls_is_refused_or_only_noted() {
+    for observed in [&[][..], &["identity"], &["lineage"]] {
+        let world = Arc::new(World::default());
+        let plane = plane(&Setup { observed, ..Setup::default() }, &world);
+        let pipeline = pipeline(&plane, "worker", Arc::new(Worker::default()));
+        let lost = |token: Option<&str>| {
+            let mut lost = call("idler");
+            let identity =
+                Identity { proof: Proof::ApiKey, agent: Some("idler".into()), ..Identity::default() };
+            lost.context.identity = Arc::new(identity);
+            lost.context.lineage = token.map(str::to_owned);
+            lost
+        };
+        let explanation = pipeline.explain(lost(None), Millis(0)).to_string();
+        let outcome = run(&pipeline, lost(None));
+        if observed.is_empty() {
+            assert_eq!(reason(&outcome).as_deref(), Some("LINEAGE_REQUIRED"));
+            assert!(explanation.contains("identity: refuses: LINEAGE_REQUIRED"), "{explanation}");
+            assert!(explanation.contains("`Chancery-Lineage`"), "{explanation}");
+        } else {
+            assert!(outcome.is_ok(), "{observed:?}");
+            assert!(explanation.contains("identity: would refuse: LINEAGE_REQUIRED"), "{explanation}");
+            assert!(run(&pipeline, lost(Some("x.y.z"))).is_ok(), "{observed:?}");
+        }
+    }
 }
 
 prop_compose! {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chancery_control::ledger::{Cap, Caps, Ledger, LevelLimits, Limits, Price, PriceSettings, Prices, Scope};
-use chancery_control::lineage::{Keyring, Lineage, Open, Rules, Tokens};
+use chancery_control::lineage::{Federation, Keyring, Lineage, Open, Rules, Tokens};
 use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
 use chancery_control::routing::{Choice, PeerSelector, Snapshot, Wanted};
 use chancery_control::{Executor, Governed, Hands, Millis, Mode, Pipeline, Plane, PlaneSettings, Stop};
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, Identity, JsonObject, Message,
-    Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId, USAGE_EXTENSION,
+    Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, HopId, Identity,
+    JsonObject, Message, Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId,
+    USAGE_EXTENSION,
 };
 use parking_lot::Mutex;
 
@@ -39,6 +40,14 @@ impl Hands for World {
 
     fn task_of_key(&self, _: Principal, _: Arc<str>, key: String) -> BoxFuture<'static, Option<TaskId>> {
         Box::pin(std::future::ready((key == "known").then(|| TaskId::from("t-known"))))
+    }
+
+    fn charged_under(&self, root: HopId) -> BoxFuture<'static, Option<Amount>> {
+        let mut charged = Amount::default();
+        for edge in self.records.lock().iter().filter(|edge| edge.root == root) {
+            charged.micro_usd += edge.settled.map_or(edge.reserved, |settled| settled.charged).micro_usd;
+        }
+        Box::pin(std::future::ready(Some(charged)))
     }
 }
 
@@ -120,6 +129,9 @@ pub(crate) struct Setup {
     pub(crate) overrun_per_minute: Option<u64>,
     pub(crate) root_cap: Cap,
     pub(crate) max_call_depth: Option<u16>,
+    pub(crate) allow_unattributed: bool,
+    /// The other gateways that there are.
+    pub(crate) federation: Option<Arc<Federation>>,
     pub(crate) policy: PolicyLimits,
     pub(crate) price: Option<u64>,
     pub(crate) observed: &'static [&'static str],
@@ -147,8 +159,12 @@ pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
         prices.agents.insert("planner".into(), Price { per_call, per_1k_tokens: 0 });
     }
     let keys = Keyring::try_new("k", &[7; 32]).expect("it is long enough");
-    let mut rules = Rules::default();
+    let mut rules = Rules { allow_unattributed: setup.allow_unattributed, ..Rules::default() };
     rules.max_call_depth = setup.max_call_depth.unwrap_or(rules.max_call_depth);
+    let mut tokens = Tokens::new("here", keys);
+    if let Some(federation) = &setup.federation {
+        tokens = tokens.shared_with(federation.clone());
+    }
     let settings = PlaneSettings {
         modes: setup.observed.iter().map(|gate| (*gate, Mode::Observe)).collect(),
         root_cap: setup.root_cap,
@@ -160,7 +176,7 @@ pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
         None,
         Ledger::new(Limits { caller, global, overrun, ..Limits::default() }),
         Prices::new(prices),
-        Lineage { rules, tokens: Tokens::new("here", keys), open: Arc::new(open) },
+        Lineage { rules, tokens, open: Arc::new(open) },
         Policy::new([Rule { limits: setup.policy.clone(), ..Rule::named("default") }]),
         settings,
         world.clone(),

@@ -35,6 +35,10 @@ pub(super) struct Explain {
     #[arg(long, value_name = "NAME")]
     group: Vec<String>,
 
+    /// The caller is the agent of the fleet that has this name, and shows no lineage token
+    #[arg(long, conflicts_with = "depth")]
+    as_agent: bool,
+
     /// Which agent is called
     #[arg(long, value_name = "NAME")]
     agent: String,
@@ -96,6 +100,7 @@ impl Explain {
         context.identity = Arc::new(Identity {
             proof: Proof::ApiKey,
             groups: self.group.iter().map(|group| group.as_str().into()).collect(),
+            agent: self.as_agent.then(|| self.caller.as_str().into()),
             ..Identity::default()
         });
         context.skill = self.skill.as_deref().map(Into::into);

@@ -9,6 +9,12 @@ use serde_json::Value;
 use super::document::{Content, Entry, Node};
 use super::problem::{Problem, nearest};
 
+/// Keys that there once were, and what to do instead.
+const FORMER: [(&str, &str); 1] = [(
+    "recursion.require_lineage",
+    "leave it out: agents have to say on whose behalf they call unless `budget.unattributed` has a limit",
+)];
+
 /// Everything in a configuration that its schema does not allow.
 pub(crate) fn check(node: &Node, schema: &Value) -> Vec<Problem> {
     let mut walk = Walk { root: schema, problems: Vec::new() };
@@ -72,7 +78,9 @@ impl<'a> Walk<'a> {
                     let names = known.into_iter().flat_map(|known| known.keys()).map(String::as_str);
                     let mut problem =
                         Problem::new(entry.place.clone(), path.join("."), "there is no such key");
-                    if let Some(meant) = nearest(&entry.key, names.clone()) {
+                    if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == path.join(".")) {
+                        problem = problem.hint((*instead).to_owned());
+                    } else if let Some(meant) = nearest(&entry.key, names.clone()) {
                         problem = problem.hint(format!("did you mean `{meant}`?"));
                     } else {
                         let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();

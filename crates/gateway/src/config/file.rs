@@ -87,6 +87,10 @@ pub(crate) struct IdentitySection {
     pub(crate) audience: Option<String>,
     /// Agents that are known by their own keys.
     pub(crate) agent: Vec<KnownAgent>,
+    /// Other gateways that lineage is shared with, if they list this one as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub(crate) gateway: Vec<KnownGateway>,
 }
 
 /// An agent that is known by its own key.
@@ -103,6 +107,17 @@ pub(crate) struct KnownAgent {
     /// The groups that it belongs to.
     #[serde(default)]
     pub(crate) groups: Vec<String>,
+}
+
+/// Another gateway. Chains of calls are known through both, and what is done here for a call there costs no more than that one
+/// holds for it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnownGateway {
+    /// A name for it here. Two entries may have the same name while the gateway changes its key.
+    pub(crate) name: String,
+    /// Its agent id, as `chancery key signing` says it there: 64 hexadecimal digits.
+    pub(crate) id: String,
 }
 
 /// How often anyone may ask anything.
@@ -144,7 +159,8 @@ pub(crate) struct BudgetSection {
     pub(crate) caller: BudgetLevel,
     /// On each agent.
     pub(crate) agent: BudgetLevel,
-    /// By agents that call without saying on whose behalf, each; as much as by a caller, if nothing is said.
+    /// By each agent with calls of which nobody knows on whose behalf it makes them. Such calls are refused if nothing is limited
+    /// here.
     pub(crate) unattributed: BudgetLevel,
     /// By a call from outside and all the calls it leads to.
     pub(crate) root: TaskCap,
@@ -275,8 +291,6 @@ pub(crate) struct RecursionSection {
     /// How many calls one call from outside may lead to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_descendants: Option<u32>,
-    /// Whether an agent of this fleet must say on whose behalf it calls.
-    pub(crate) require_lineage: bool,
 }
 
 /// Which member of a pool is called.
@@ -399,7 +413,6 @@ impl Default for RecursionSection {
             revisit_allowlist: Vec::new(),
             max_revisits: None,
             max_descendants: None,
-            require_lineage: false,
         }
     }
 }

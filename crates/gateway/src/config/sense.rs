@@ -54,6 +54,7 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
     sense.allow_list(&config.identity.allow);
     sense.policies(config);
     sense.known_agents(config);
+    sense.known_gateways(config);
     sense.problems
 }
 
@@ -346,6 +347,22 @@ impl Sense<'_> {
             }
             if name == "default" && !(policy.callers.is_empty() && policy.groups.is_empty()) {
                 self.complain(&["policy", "default"], "the default policy is for everyone");
+            }
+        }
+    }
+
+    fn known_gateways(&mut self, config: &Config) {
+        let mut ids = BTreeSet::new();
+        for (place, gateway) in config.identity.gateway.iter().enumerate() {
+            let place = place.to_string();
+            let at = |key| ["identity", "gateway", place.as_str(), key];
+            if AgentId::parse(&gateway.id).is_err() {
+                let what = format!("`{}` is no agent id", gateway.id);
+                self.complain(&at("id"), what).hint =
+                    Some("`chancery key signing` says it at the other gateway".to_owned());
+            } else if !ids.insert(&gateway.id) {
+                self.complain(&at("id"), "the gateway is listed twice").hint =
+                    Some("leave one of them out".to_owned());
             }
         }
     }

@@ -112,7 +112,7 @@ fn the_environment_stands_over_the_file_and_is_named() {
     let of = |path: &str| all.iter().find(|value| value.path == path).expect("it is listed").origin.clone();
     assert_eq!(of("recursion.max_call_depth"), "environment CHANCERY__RECURSION__MAX_CALL_DEPTH");
     assert!(of("recursion.deny_revisit").contains(":15:"), "{}", of("recursion.deny_revisit"));
-    assert_eq!(of("recursion.require_lineage"), "default");
+    assert_eq!(of("recursion.mode"), "default");
     let wrong = read_with("", &[("CHANCERY__RECURSION__DEPTH", "3")]).expect_err("it is wrong");
     assert!(wrong[0].to_string().starts_with("environment CHANCERY__RECURSION__DEPTH"), "{}", wrong[0]);
 }
@@ -123,6 +123,27 @@ fn flags_stand_over_everything() {
     let loaded = Loaded::read(None, std::iter::empty(), flags).expect("it is right");
     assert!(loaded.config.server.listen.to_string().ends_with(":9"));
     assert_eq!(loaded.origin(&["server", "listen"]).to_string(), "flag --listen");
+}
+
+#[test]
+fn a_key_that_there_once_was_is_refused_with_what_took_its_place() {
+    let told = complaints("[recursion]\nrequire_lineage = true\n");
+    assert!(told[0].contains("`recursion.require_lineage`: there is no such key"), "{told:?}");
+    assert!(told[0].contains("`budget.unattributed`"), "{told:?}");
+}
+
+#[test]
+fn gateways_are_listed_once_and_by_their_ids() {
+    let id = "f5977c8283546a63723bc31d2619124f11db4658643336741df81757d5ad3062";
+    let gateway = |name: &str, id: &str| format!("[[identity.gateway]]\nname = \"{name}\"\nid = \"{id}\"\n");
+    assert!(read_with(&gateway("berlin", id), &[]).is_ok());
+    let told =
+        complaints(&(gateway("berlin", id) + &gateway("other", id) + &gateway("url", "https://x.example")));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("`identity.gateway.1.id`: the gateway is listed twice"), "{told:?}");
+    assert!(told[1].contains("is no agent id") && told[1].contains("chancery key signing"), "{told:?}");
+    let many: String = (0..17).map(|place| gateway("many", &format!("{place:0>64}"))).collect();
+    assert!(complaints(&many)[0].contains("must have at most 16 entries"));
 }
 
 #[test]

@@ -209,6 +209,7 @@ impl Changes {
             ("push", differ(&before.push, &after.push)),
             ("cards", differ(&before.cards, &after.cards)),
             ("identity.agent", differ(&before.identity.agent, &after.identity.agent)),
+            ("identity.gateway", differ(&before.identity.gateway, &after.identity.gateway)),
             ("identity.audience", differ(&before.identity.audience, &after.identity.audience)),
             ("agent.grpc_listen", own_ports(before) != own_ports(after)),
         ];

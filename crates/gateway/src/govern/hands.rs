@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_control::{Booked, Hands, Millis, Plane, Stop};
-use chancery_protocol::{BoxFuture, Edge, Principal, TaskId, Timestamp};
+use chancery_protocol::{Amount, BoxFuture, Edge, HopId, Principal, TaskId, Timestamp};
 use chancery_sdk::Service;
-use chancery_store::{Scope, Store};
+use chancery_store::{Realms, RootSpend, Scope, Store};
 use tokio::sync::{Notify, Semaphore, SetOnce, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -123,6 +123,21 @@ impl Hands for Helper {
         let store = self.store.clone();
         let scope = Scope { realm: principal.realm, owner: principal.id, agent };
         Box::pin(async move { store.task_of_key(&scope, &key).await.ok().flatten() })
+    }
+
+    fn charged_under(&self, root: HopId) -> BoxFuture<'static, Option<Amount>> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let spend = store.spend_of_root(&Realms::All, root).await.inspect_err(|error| {
+                tracing::error!(%root, %error, "what was spent under root {root} cannot be read");
+            });
+            let Some(RootSpend { charged, held, .. }) = spend.ok()? else { return Some(Amount::default()) };
+            Some(Amount {
+                micro_usd: charged.micro_usd.saturating_add(held.micro_usd),
+                tokens: charged.tokens.saturating_add(held.tokens),
+                tasks: charged.tasks.saturating_add(held.tasks),
+            })
+        })
     }
 }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use chancery_control::ledger::{Ledger, Limits, PriceSettings, Prices};
-use chancery_control::lineage::{DEFAULT_OPEN_CALLS, Keyring, Lineage, Open, Rules, Tokens};
+use chancery_control::lineage::{DEFAULT_OPEN_CALLS, Federation, Keyring, Lineage, Open, Rules, Tokens};
 use chancery_control::policy::Policy;
 use chancery_control::routing::{Peer, Pool};
 use chancery_control::{Governed, Hands as _, Plane, PlaneSettings};
@@ -62,6 +62,8 @@ pub(crate) struct Foundations {
     pub(crate) name: String,
     /// What they are sealed with.
     pub(crate) secret: Vec<u8>,
+    /// The other gateways that read them; none if no tokens but its own say anything here.
+    pub(crate) federation: Option<Arc<Federation>>,
     /// The agents.
     pub(crate) agents: Vec<Arc<Governed>>,
     /// The same as members of the fleet.
@@ -73,7 +75,7 @@ pub(crate) struct Foundations {
 impl Governor {
     /// Makes the control plane. What an earlier process had let through counts on.
     pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
-        let Foundations { store, name, secret, agents, roster, adjusts } = foundations;
+        let Foundations { store, name, secret, federation, agents, roster, adjusts } = foundations;
         let metrics = Metrics::new();
         let (helper, worker) = Helper::new(store.clone(), metrics.clone());
         let helper = Arc::new(helper);
@@ -84,7 +86,9 @@ impl Governor {
             config.agent.iter().find(|agent| agent.name == caller).map(|agent| agent.name.as_str().into())
         };
         let (open, _) = Open::rebuild(DEFAULT_OPEN_CALLS, past.edges(), is_agent);
-        let plane = Arc::new(empty_plane(Tokens::new(name, keys), open, helper.clone()));
+        let tokens = Tokens::new(name, keys);
+        let tokens = federation.into_iter().fold(tokens, Tokens::shared_with);
+        let plane = Arc::new(empty_plane(tokens, open, helper.clone()));
         let input = AllLimits::of(config);
         let terms = plane.prepare(settings::proposal(config, &input))?;
         plane.enact(terms.clone());

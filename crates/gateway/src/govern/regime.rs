@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use chancery_control::lineage::{Arrival, Basis};
+use chancery_control::lineage::Arrival;
 use chancery_control::rate::{Counted, Rates};
 use chancery_control::{Executor, Governed, Pipeline, Plane, Terms};
 use chancery_protocol::{
@@ -141,8 +141,7 @@ impl Guard for Regime {
             token: lineage,
             trace: None,
         };
-        let descent = self.terms.lineage.attribute(&arrival, self.plane().hands.now());
-        descent.is_ok_and(|descent| !matches!(descent.basis, Basis::Fresh | Basis::Foreign(_)))
+        self.terms.lineage.is_insider(&arrival, self.plane().hands.now())
     }
 
     fn readmit(&self, agent: &str, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {

@@ -18,8 +18,8 @@ use chancery_protocol::{OPERATIONS, Operation};
 
 use crate::config::{
     BudgetLevel, BudgetSection, Config, Mode as ConfigMode, Overflow as ConfigOverflow, OverrunSection,
-    PolicySection, PriceSection, RateLimit as ConfigRate, RateSection, RecursionSection, RoutingSection,
-    TaskCap, Trust, UnknownCost, Usd,
+    PolicySection, PriceSection, RateLimit as ConfigRate, RateSection, RoutingSection, TaskCap, Trust,
+    UnknownCost, Usd,
 };
 use crate::identity;
 use crate::limits::{AllLimits, LimitsGate};
@@ -30,7 +30,7 @@ pub(super) fn proposal(config: &Config, input: &AllLimits) -> Proposal {
         resolver: identity::allow_list(&config.identity.allow),
         limits: limits(&config.budget),
         prices: prices(config),
-        rules: rules(&config.recursion),
+        rules: rules(config),
         policy: policy(config),
         settings: plane(config),
         gates: vec![Box::new(LimitsGate(input.clone()))],
@@ -50,9 +50,7 @@ pub(super) fn limits(budget: &BudgetSection) -> Limits {
         global: caps(&budget.global),
         realm: level(&budget.realm, &budget.realms),
         caller: level(&budget.caller, &budget.callers),
-        unattributed: Some(caps(&budget.unattributed))
-            .filter(|caps| !caps.is_none())
-            .unwrap_or_else(|| caps(&budget.caller)),
+        unattributed: caps(&budget.unattributed),
         agent: level(&budget.agent, &budget.agents),
         overrun: overrun(&budget.overrun),
         overflow: overflow(budget),
@@ -126,14 +124,15 @@ pub(super) fn is_other_rate(one: &RateSection, other: &RateSection) -> bool {
 }
 
 /// How far calls may lead to calls.
-pub(super) fn rules(recursion: &RecursionSection) -> Rules {
+pub(super) fn rules(config: &Config) -> Rules {
+    let recursion = &config.recursion;
     Rules {
         max_call_depth: recursion.max_call_depth,
         deny_revisit: recursion.deny_revisit,
         revisit_allowlist: recursion.revisit_allowlist.iter().map(|name| name.as_str().into()).collect(),
         max_revisits: recursion.max_revisits,
         max_descendants: recursion.max_descendants,
-        require_lineage: recursion.require_lineage,
+        allow_unattributed: !caps(&config.budget.unattributed).is_none(),
     }
 }
 

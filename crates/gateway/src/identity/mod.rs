@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `secret` | what keys are hashed and lineage tokens sealed with; made at the first start |
 //! | `keys.json` | the records of API keys; written by `chancery key`, read again when it changes |
-//! | `signing-keys.json` | the keys that cards are signed with; made at the first start, read again when it changes |
+//! | `signing-keys.json` | the keys that cards are signed with, and lineage tokens for other gateways; made at the first start, read again when it changes |
 
+mod federation;
 pub(crate) mod files;
 mod signing;
 mod trust;
@@ -29,6 +30,7 @@ use crate::config::{Config, KnownAgent};
 use crate::gateway::public_name;
 use crate::kinds::TaskKeys;
 
+pub(crate) use federation::federation;
 pub(crate) use signing::{Signatory, SigningKeys};
 pub(crate) use trust::CardTrust;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chancery_control::identity::KeySet;
+use chancery_control::lineage::OwnKey;
 use chancery_protocol::signing::{AgentKey, Jwk, P256Key, Signing, SigningKey, sign_card};
 use chancery_protocol::{AgentCard, Error, Timestamp};
 use chancery_sdk::{CardSigner, Service, WELL_KNOWN_KEYS};
@@ -135,7 +136,18 @@ impl SigningKeys {
         Ok(keys)
     }
 
-    fn read(path: &Path) -> anyhow::Result<Self> {
+    /// What other gateways know this one by.
+    pub(super) fn to_own_key(&self) -> anyhow::Result<OwnKey> {
+        let key = self.current.iter().find_map(|pem| AgentKey::from_pem(pem).ok());
+        let key = key.context("there is no Ed25519 key")?;
+        let earlier = self
+            .previous
+            .iter()
+            .filter_map(|Retired { key, until }| Some((key.to_public_key()?.agent_id()?, millis(*until))));
+        Ok(OwnKey::new(key, earlier))
+    }
+
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = files::read_secret(path)?.with_context(|| format!("{} is gone", path.display()))?;
         // What is wrong is not quoted: it could be a piece of a key.
         serde_json::from_slice(&text).map_err(|_| anyhow::anyhow!("{} is damaged", path.display()))

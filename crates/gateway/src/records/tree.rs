@@ -88,6 +88,7 @@ mod tests {
             opened: Timestamp::from_millis(1_000),
             reserved: Amount { micro_usd: 50_000, ..Amount::default() },
             limits: chancery_protocol::CallLimits::default(),
+            origin: None,
             settled: Some(Settled {
                 at: Timestamp::from_millis(1_250),
                 charged: Amount { micro_usd: 10_000, tokens: 7, tasks: 1 },

@@ -8,7 +8,9 @@ use chancery_control::ledger::{Cap, Caps, Ledger, Limits, Price, PriceSettings, 
 use chancery_control::lineage::{Keyring, Lineage, Open, Rules, Tokens};
 use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
 use chancery_control::{Executor, Governed, Hands, Millis, Pipeline, Plane, PlaneSettings, Stop};
-use chancery_protocol::{BoxFuture, Caller, Denied, DynEndpoint, Edge, Principal, TaskId, Timestamp};
+use chancery_protocol::{
+    Amount, BoxFuture, Caller, Denied, DynEndpoint, Edge, HopId, Principal, TaskId, Timestamp,
+};
 use chancery_sdk::{Client, Guard, Rate, Relay, Restored, Server, ServerBuilder, Service, Ward};
 use chancery_store::{Scope, Store};
 
@@ -151,5 +153,9 @@ impl Hands for World {
         let store = self.store.clone();
         let scope = Scope { realm: principal.realm, owner: principal.id, agent };
         Box::pin(async move { store.task_of_key(&scope, &key).await.ok().flatten() })
+    }
+
+    fn charged_under(&self, _: HopId) -> BoxFuture<'static, Option<Amount>> {
+        Box::pin(std::future::ready(Some(Amount::default())))
     }
 }

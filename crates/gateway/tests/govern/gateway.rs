@@ -32,9 +32,17 @@ impl Gateway {
 
     /// The same, with a key for somebody.
     pub(crate) fn start_with_key(config: &str, caller: &str) -> Self {
+        Self::start_with_key_of(config, &["--caller", caller])
+    }
+
+    /// The same, with a key for an agent of the fleet.
+    pub(crate) fn start_with_agent_key(config: &str, agent: &str) -> Self {
+        Self::start_with_key_of(config, &["--caller", agent, "--agent", agent])
+    }
+
+    fn start_with_key_of(config: &str, whose: &[&str]) -> Self {
         let folder = folder(config);
-        let made =
-            chancery(folder.path()).args(["key", "create", "--caller", caller]).output().expect("it runs");
+        let made = chancery(folder.path()).args(["key", "create"]).args(whose).output().expect("it runs");
         let key = String::from_utf8(made.stdout).expect("a key is text").trim().to_owned();
         Self::in_folder(folder, Some(key))
     }

@@ -71,6 +71,28 @@ async fn keys_let_in_and_are_taken_back_while_it_runs() {
 }
 
 #[tokio::test]
+async fn an_agent_that_calls_by_its_own_key_says_for_whom_or_has_an_allowance() {
+    let allowance = "[budget.unattributed]\nmax_tasks_per_day = 1\n";
+    for is_allowed in [false, true] {
+        let caller = "[[agent]]\nname = \"stream\"\nkind = \"builtin\"\n";
+        let config = format!("{}{ECHO}{caller}", if is_allowed { allowance } else { "" });
+        let gateway = Gateway::start_with_agent_key(&config, "stream");
+        let client = WIRES[0].connect_with(&gateway, "echo", gateway.key.as_deref()).await;
+        let asked = ["explain", "--caller", "stream", "--as-agent", "--agent", "echo"];
+        let told = gateway.run(&asked);
+        if is_allowed {
+            assert!(told.contains("identity: passes") && told.contains("Unattributed"), "{told}");
+            client.send("hello").await.expect("there is room for one");
+            refused(client.send("hello").await, ErrorCode::ResourceExhausted, "budget", "BUDGET_EXCEEDED");
+        } else {
+            assert!(told.contains("identity: refuses: LINEAGE_REQUIRED"), "{told}");
+            assert!(told.contains("hint: pass on the header `Chancery-Lineage`"), "{told}");
+            refused(client.send("hello").await, ErrorCode::LineageRefused, "lineage", "LINEAGE_REQUIRED");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_was_spent_is_known_after_a_kill_and_to_explain() {
     let price = "price = { per_call = 0.40 }\n";
     let mut gateway = Gateway::start(&format!("[budget.caller]\nmax_usd_per_day = 1.0\n{ECHO}{price}"));

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Amount, CallLimits, CostSource, Edge, HopId, Settled, TaskId, Timestamp};
+use chancery_protocol::{
+    Amount, CallLimits, CallOrigin, CostSource, Edge, HopId, Settled, TaskId, Timestamp,
+};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
+use serde::{Deserialize, Serialize};
 
 use super::load::unreadable;
 use super::place::{state_number, state_of};
@@ -48,7 +51,7 @@ impl EdgeRow {
         let payer = edge.payer.clone().map(|payer| Scope { owner: payer, ..party.clone() });
         let trace = edge.trace.as_deref().and_then(trace_bytes);
         let task = edge.task.as_ref().and_then(|task| task_bytes(task.as_str()));
-        let (limits, overrun, sum) = (limits_text(&edge.limits), overrun_text(&edge), sum_of(&edge));
+        let (limits, overrun, sum) = (limits_text(&edge), overrun_text(&edge), sum_of(&edge));
         Self { party, payer, edge, trace, task, limits, overrun, sum }
     }
 
@@ -110,6 +113,7 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         Ok(Amount { micro_usd: count(first)?, tokens: count(first + 1)?, tasks: count(first + 2)? })
     };
     let optional = |column| row.get_ref(column)?.as_blob_or_null()?.map(hop_of).transpose();
+    let Kept { limits, origin } = limits_of(row.get_ref(LIMITS)?)?;
     let settled = match row.get::<_, Option<i64>>(14)? {
         None => None,
         Some(at) => Some(Settled {
@@ -135,7 +139,8 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         task: long(row.get_ref(TASK)?, |bytes| HopId::from_bytes(bytes).to_string())?.map(TaskId::from),
         opened,
         reserved: amount(10)?,
-        limits: limits_of(row.get_ref(LIMITS)?)?,
+        limits,
+        origin,
         settled,
     };
     if sum_of(&edge) == row.get::<_, u32>(13)? {
@@ -253,18 +258,28 @@ fn sum_of(edge: &Edge) -> u32 {
     ] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    bytes.extend(limits_text(&edge.limits).unwrap_or_default().into_bytes());
+    bytes.extend(limits_text(edge).unwrap_or_default().into_bytes());
     bytes.extend(overrun_text(edge).unwrap_or_default().into_bytes());
     sum::of(&[&bytes])
 }
 
-/// What is kept of the limits of a call; nothing if it has none, as of most.
-fn limits_text(limits: &CallLimits) -> Option<String> {
-    if limits.is_none() { None } else { serde_json::to_string(limits).ok() }
+/// What only some calls have: limits of their own, and another gateway that they come from.
+#[derive(Default, Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    limits: CallLimits,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Arc<CallOrigin>>,
 }
 
-fn limits_of(kept: ValueRef<'_>) -> rusqlite::Result<CallLimits> {
-    let Some(text) = kept.as_str_or_null()? else { return Ok(CallLimits::default()) };
+/// What is kept of that; nothing of most calls.
+fn limits_text(edge: &Edge) -> Option<String> {
+    let kept = Kept { limits: edge.limits, origin: edge.origin.clone() };
+    if kept.limits.is_none() && kept.origin.is_none() { None } else { serde_json::to_string(&kept).ok() }
+}
+
+fn limits_of(kept: ValueRef<'_>) -> rusqlite::Result<Kept> {
+    let Some(text) = kept.as_str_or_null()? else { return Ok(Kept::default()) };
     serde_json::from_str(text).map_err(|_| unreadable("the limits of a call cannot be read"))
 }
 

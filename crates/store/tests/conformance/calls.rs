@@ -40,6 +40,7 @@ pub(crate) fn call(millis: i64) -> Edge {
         opened: at(millis),
         reserved: usd(1_000),
         limits: chancery_protocol::CallLimits::default(),
+        origin: None,
         settled: None,
     }
 }

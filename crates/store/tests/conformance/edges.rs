@@ -63,6 +63,14 @@ pub(crate) async fn an_open_edge_is_replaced(open: impl Fn(StoreLimits) -> Store
             tokens: Some(0),
             duration_ms: Some(30_000),
         },
+        origin: Some(std::sync::Arc::new(chancery_protocol::CallOrigin {
+            gateway: "elsewhere".into(),
+            call: hop(4),
+            root_agent: "first".into(),
+            path: vec!["first".into(), "second".into()],
+            micro_usd: Some(u64::MAX),
+            tokens: None,
+        })),
         ..call(5).under(2, 3).task("t").trace("tr")
     };
     full.clone().put(&store).await;

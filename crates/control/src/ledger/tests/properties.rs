@@ -140,6 +140,7 @@ impl World {
             opened: Timestamp::from_millis(i64::try_from(self.now.0).unwrap()),
             reserved,
             limits: chancery_protocol::CallLimits::default(),
+            origin: None,
             settled: None,
         };
         let accounts = self.ledger.accounts_of(&edge, self.now);

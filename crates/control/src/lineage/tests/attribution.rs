@@ -14,7 +14,7 @@ fn an_agent_with_one_open_call_works_on_that_one() {
 
 #[test]
 fn an_agent_with_several_open_calls_answers_for_itself_as_strictly_as_for_any() {
-    let gate = gate(Rules::default());
+    let gate = gate(lenient());
     gate.chain(&["p", "q", "a"]).unwrap();
     gate.call(Who::User, None, "a").unwrap();
     let descent = gate.descend(Who::Agent("a"), None).unwrap();
@@ -31,14 +31,14 @@ fn an_agent_with_several_open_calls_answers_for_itself_as_strictly_as_for_any() 
 
 #[test]
 fn an_agent_with_nothing_open_begins_at_its_own_expense() {
-    let gate = gate(Rules::default());
+    let gate = gate(lenient());
     let descent = gate.descend(Who::Agent("a"), None).unwrap();
     assert_eq!((descent.depth, descent.payer()), (0, Payer::Unattributed(text("a"))));
 }
 
 #[test]
 fn realms_do_not_see_each_other() {
-    let gate = gate(Rules::default());
+    let gate = gate(lenient());
     gate.call(Who::User, None, "a").unwrap();
     let (realm, agent) = (text("other"), text("a"));
     let arrival = Arrival { realm: &realm, agent: Some(&agent), anonymous: false, token: None, trace: None };
@@ -48,12 +48,38 @@ fn realms_do_not_see_each_other() {
 }
 
 #[test]
-fn where_lineage_is_required_no_agent_calls_without() {
-    let gate = gate(Rules { require_lineage: true, ..Rules::default() });
-    let root = gate.call(Who::User, None, "a").unwrap();
+fn an_agent_that_does_not_say_for_which_of_its_calls_it_calls_is_refused_with_the_header_to_pass_on() {
+    let gate = gate(Rules::default());
+    let denied = gate.descend(Who::Agent("a"), None).unwrap_err();
+    assert_eq!((&*denied.gate, &*denied.reason, denied.kind), (GATE, LINEAGE_REQUIRED, DeniedKind::Lineage));
+    let hint = denied.hint.unwrap();
+    assert!(hint.contains("`Chancery-Lineage`") && hint.contains("`budget.unattributed`"), "{hint}");
+
+    let one = gate.call(Who::User, None, "a").unwrap();
+    assert_eq!(gate.descend(Who::Agent("a"), None).unwrap().basis, Basis::OnlyOpenCall);
+    gate.call(Who::User, None, "a").unwrap();
     assert_eq!(reason(gate.descend(Who::Agent("a"), None)), LINEAGE_REQUIRED);
-    assert!(gate.descend(Who::Agent("a"), Some(&gate.token(&root))).is_ok());
-    assert!(gate.descend(Who::User, None).is_ok());
+    let descent = gate.descend(Who::Agent("a"), Some(&gate.token(&one))).unwrap();
+    assert_eq!(descent.payer(), Payer::Root(one.hop));
+    assert_eq!(gate.descend(Who::User, None).unwrap().basis, Basis::Fresh);
+}
+
+#[test]
+fn an_agent_of_the_fleet_belongs_to_it_also_when_it_works_on_nothing() {
+    let gate = gate(Rules::default());
+    let realm = text("default");
+    let is_insider = |agent: Option<&str>, token: Option<&str>| {
+        let agent = agent.map(text);
+        let arrival =
+            Arrival { realm: &realm, agent: agent.as_ref(), anonymous: agent.is_none(), token, trace: None };
+        gate.is_insider(&arrival, Millis(0))
+    };
+    let root = gate.call(Who::User, None, "a").unwrap();
+    let token = gate.token(&root);
+    assert!(is_insider(Some("b"), None) && is_insider(None, Some(&token)));
+    assert!(!is_insider(None, None) && !is_insider(None, Some("x.y.z")));
+    gate.open.remove(&root);
+    assert!(!is_insider(None, Some(&token)));
 }
 
 #[test]

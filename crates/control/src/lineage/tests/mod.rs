@@ -1,12 +1,13 @@
 //! The gate as a whole: who hangs under whom, what tokens prove, what is open.
 
 mod attribution;
+mod federated;
 mod open;
 mod tokens;
 
 use std::sync::Arc;
 
-use chancery_protocol::{Denied, HopId};
+use chancery_protocol::{Denied, DeniedKind, HopId};
 
 use super::*;
 use crate::Millis;
@@ -17,6 +18,11 @@ pub(super) const LATER: Millis = Millis(3_600_000);
 pub(super) fn gate(rules: Rules) -> Lineage {
     let tokens = Tokens::new(GATEWAY, Keyring::try_new("k1", &[7; 32]).unwrap());
     Lineage { rules, tokens, open: Arc::default() }
+}
+
+/// Where agents may call without saying on whose behalf.
+pub(super) fn lenient() -> Rules {
+    Rules { allow_unattributed: true, ..Rules::default() }
 }
 
 pub(super) fn text(text: &str) -> Arc<str> {
@@ -93,7 +99,7 @@ fn a_cycle_is_refused_before_the_second_visit_leaves() {
 
 #[test]
 fn an_agent_that_begins_by_itself_is_on_the_way_too() {
-    let gate = gate(Rules::default());
+    let gate = gate(lenient());
     let first = gate.call(Who::Agent("a"), None, "b").unwrap();
     assert_eq!((first.context.depth, &*first.context.root_agent_id), (0, "a"));
     let second = gate.call(Who::Agent("b"), Some(&gate.token(&first)), "c").unwrap();

@@ -52,7 +52,7 @@ fn a_cancel_reaches_all_below_even_where_a_call_between_has_ended() {
 
 #[test]
 fn a_cancel_reaches_what_an_agent_called_without_a_token() {
-    let gate = gate(Rules::default());
+    let gate = gate(lenient());
     let root = gate.call(Who::User, None, "a").unwrap();
     let token = gate.token(&root);
     let one = gate.call(Who::Agent("a"), Some(&token), "x").unwrap();
@@ -64,7 +64,7 @@ fn a_cancel_reaches_what_an_agent_called_without_a_token() {
     assert_eq!(agents(&gate.open.cascade(&other)), BTreeSet::from(["lost"]));
 }
 
-fn edge(hop: &OpenHop, settled: bool) -> Edge {
+pub(super) fn edge(hop: &OpenHop, settled: bool) -> Edge {
     let at = Timestamp::from_millis(0);
     let ended = Settled {
         at,
@@ -89,13 +89,14 @@ fn edge(hop: &OpenHop, settled: bool) -> Edge {
         opened: at,
         reserved: hop.reserved,
         limits: chancery_protocol::CallLimits::default(),
+        origin: hop.origin.clone(),
         settled: settled.then_some(ended),
     }
 }
 
 #[test]
 fn the_table_is_the_same_after_a_restart() {
-    let mut gate = gate(Rules { max_descendants: Some(3), ..Rules::default() });
+    let mut gate = gate(Rules { max_descendants: Some(3), ..lenient() });
     let a = gate.call(Who::Agent("origin"), None, "a").unwrap();
     a.began(&"task-a".into());
     let b = gate.call(Who::Agent("a"), Some(&gate.token(&a)), "b").unwrap();

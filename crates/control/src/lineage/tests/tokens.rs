@@ -2,32 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use proptest::prelude::*;
 
 use super::*;
 
 const ELSEWHERE: &str = "https://elsewhere.example";
 
-struct Own(SigningKey);
-struct Theirs(VerifyingKey);
-
-impl Signer for Own {
-    fn key_id(&self) -> &str {
-        "ed-1"
-    }
-    fn sign(&self, message: &[u8]) -> [u8; 64] {
-        self.0.sign(message).to_bytes()
-    }
-}
-
-impl Verifier for Theirs {
-    fn verify(&self, key_id: &str, message: &[u8], signature: &[u8; 64]) -> bool {
-        key_id == "ed-1" && self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
-    }
-}
-
-fn json(token: &str, part: usize) -> serde_json::Value {
+pub(super) fn json(token: &str, part: usize) -> serde_json::Value {
     let part = token.split('.').nth(part).unwrap();
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
 }
@@ -136,60 +117,6 @@ fn the_longest_names_make_a_token_that_is_taken() {
     assert_eq!(path.last().unwrap(), names[64]);
     // Who was cut off the token is not forgotten.
     assert_eq!(reason(gate.call(Who::Agent(names[64]), Some(&token), names[0])), REVISIT_DENIED);
-}
-
-/// Two gateways that trust each other, each with its own key.
-fn two_domains() -> (Lineage, Lineage, Own, Own) {
-    let (home_key, away_key) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
-    let (mut home, mut away) = (gate(Rules::default()), gate(Rules::default()));
-    let away_keys = Keyring::try_new("k1", &[3; 32]).unwrap();
-    home.tokens = home.tokens.trusting(ELSEWHERE, Arc::new(Theirs(away_key.verifying_key())));
-    away.tokens =
-        Tokens::new(ELSEWHERE, away_keys).trusting(GATEWAY, Arc::new(Theirs(home_key.verifying_key())));
-    (home, away, Own(home_key), Own(away_key))
-}
-
-#[test]
-fn a_chain_through_another_trust_domain_keeps_its_depth_and_is_known_when_it_comes_back() {
-    let (home, away, home_key, away_key) = two_domains();
-    let last = home.chain(&["a", "b", "remote"]).unwrap();
-    let out = home.tokens.mint_for(ELSEWHERE, &home_key, &last, LATER);
-    assert_eq!(json(&out, 0)["alg"], "EdDSA");
-
-    let there = away.call(Who::User, Some(&out), "a").unwrap();
-    assert_eq!(there.context.depth, 3, "an agent there may have the name of one here");
-    assert_eq!((there.root, there.parent), (there.hop, None));
-    assert_eq!(there.context.trace_id, last.context.trace_id);
-
-    let back = away.tokens.mint_for(GATEWAY, &away_key, &there, LATER);
-    let descent = home.descend(Who::User, Some(&back)).unwrap();
-    assert_eq!((descent.depth, descent.payer()), (4, Payer::Caller));
-    assert_eq!(descent.basis, Basis::Foreign(text(ELSEWHERE)));
-    assert_eq!(reason(home.receive(&descent, "b")), REVISIT_DENIED);
-    assert!(home.receive(&descent, "c").is_ok());
-}
-
-#[test]
-fn a_foreign_token_is_refused_unless_its_maker_is_trusted_and_meant_us() {
-    let (home, away, home_key, away_key) = two_domains();
-    let hop = home.call(Who::User, None, "a").unwrap();
-    let for_another = home.tokens.mint_for("https://third.example", &home_key, &hop, LATER);
-    let signed_by_another = home.tokens.mint_for(ELSEWHERE, &away_key, &hop, LATER);
-    let nobody_knows = gate(Rules::default()).tokens.mint_for(GATEWAY, &home_key, &hop, LATER);
-    for (gate, token) in [(&away, for_another), (&away, signed_by_another), (&home, nobody_knows)] {
-        assert_eq!(reason(gate.descend(Who::User, Some(&token))), LINEAGE_INVALID);
-    }
-}
-
-#[test]
-fn an_agent_cannot_leave_its_open_calls_by_a_foreign_token() {
-    let (home, away, home_key, _) = two_domains();
-    let shallow = home.call(Who::User, None, "remote").unwrap();
-    let token = home.tokens.mint_for(ELSEWHERE, &home_key, &shallow, LATER);
-    let idle = away.descend(Who::Agent("x"), Some(&token)).unwrap();
-    assert_eq!((idle.depth, idle.payer()), (1, Payer::Unattributed(text("x"))));
-    away.call(Who::User, None, "x").unwrap();
-    assert_eq!(reason(away.descend(Who::Agent("x"), Some(&token))), LINEAGE_INVALID);
 }
 
 proptest! {
