@@ -4,7 +4,7 @@
 //! to GetTask. Only what is new in it becomes events here, so that nobody sees anything twice.
 
 use chancery_protocol::{
-    Artifact, JsonObject, Message, Role, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent,
+    Artifact, JsonObject, Message, Role, Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent,
     USAGE_EXTENSION,
 };
 
@@ -85,6 +85,14 @@ fn new_messages(known: &Task, history: Vec<Message>, status: Option<&Message>) -
         known.iter().position(is_same).map(|place| known.swap_remove(place)).is_none()
     };
     by_agent.filter(is_new).collect()
+}
+
+/// Whether two statuses say the same, whenever that was.
+pub(super) fn is_same_status(one: &TaskStatus, other: &TaskStatus) -> bool {
+    let words = |status: &TaskStatus| {
+        status.message.as_ref().map(|said| (said.message_id.clone(), said.parts.clone()))
+    };
+    one.state == other.state && words(one) == words(other)
 }
 
 /// Whether metadata says anything beside usage, which is settled here, that is not known.

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    ErrorCode, GetTaskRequest, Request, SendMessageRequest, SendMessageResponse, StreamResponse,
-    SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    ErrorCode, GetTaskRequest, Request, SendMessageResponse, StreamResponse, SubscribeToTaskRequest, Task,
+    TaskId, TaskState, TaskStatusUpdateEvent,
 };
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::clean::name_origin;
-use super::delta::Delta;
-use super::errors::{Breach, cannot_be_watched, told};
+use super::delta::{Delta, is_same_status};
+use super::errors::{Breach, cannot_be_watched};
 use super::exchange::Exchange;
 use super::peers::Peer;
 use crate::agent::{Failure, Outcome};
@@ -74,7 +74,7 @@ enum News {
     Answer(Box<Delivered>, Result<SendMessageResponse, ClientError>),
 }
 
-type Answers = mpsc::Sender<(Box<Delivered>, Result<SendMessageResponse, ClientError>)>;
+pub(super) type Answers = mpsc::Sender<(Box<Delivered>, Result<SendMessageResponse, ClientError>)>;
 
 impl Exchange<'_> {
     /// Follows the task until it ends or asks back.
@@ -207,7 +207,7 @@ impl Exchange<'_> {
     }
 
     /// What goes along with questions about a task.
-    fn asking(&self, peer: &Peer) -> Options {
+    pub(super) fn asking(&self, peer: &Peer) -> Options {
         let mut options = Options { retries: Some(0), watch: self.watch(peer), ..Options::default() };
         if self.agent.settings.tells_lineage {
             options.terms.traceparent.clone_from(&self.turn.facts.traceparent);
@@ -320,7 +320,7 @@ impl Exchange<'_> {
         let known = self.turn.current_task().await.map_err(Failure::protocol)?;
         // A stream may begin with the task as it was before the message.
         let found = self.turn.task().filter(|_| is_first && !self.turn.is_resumed());
-        let is_as_before = found.is_some_and(|found| is_same(&found.status, &task.status));
+        let is_as_before = found.is_some_and(|found| is_same_status(&found.status, &task.status));
         let next = task.status.state;
         let Delta { artifacts, status, said } = Delta::between(&known, task);
         drop(known);
@@ -419,66 +419,6 @@ impl Exchange<'_> {
         let told = breach.error().about("taskId", id.as_str());
         Failure::public(breach.text()).answering(told).unanswered()
     }
-
-    /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].
-    async fn deliver(&mut self, delivered: Delivered, peer: &Peer, answers: Answers) -> Result<(), Failure> {
-        self.state.sent += 1;
-        if let Some(token) = delivered.context().hold.as_ref().and_then(|hold| hold.lineage()) {
-            self.remember_token(token);
-        }
-        self.turn.set_state(&self.state)?;
-        self.turn.dispatch().await?;
-        let mut message = delivered.message().clone();
-        self.address(&mut message, peer).await;
-        let mut configuration = delivered.configuration().cloned();
-        if let Some(wanted) = &mut configuration {
-            (wanted.history_length, wanted.task_push_notification_config) = (None, None);
-        }
-        let request = SendMessageRequest { tenant: String::new(), message, configuration, metadata: None };
-        let mut options = self.asking(peer);
-        options.is_dispatch = true;
-        options.terms.idempotency_key = Some(self.dispatch_key());
-        options.deadline = delivered.context().deadline;
-        if self.agent.settings.tells_lineage {
-            let hold = delivered.context().hold.as_ref();
-            options.terms.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
-        }
-        let client = peer.client.clone();
-        tokio::spawn(async move {
-            let answer = client.ask(Request::SendMessage(Box::new(request)), options).await;
-            if let Err(mpsc::error::SendError((delivered, answer))) =
-                answers.send((Box::new(delivered), answer)).await
-            {
-                // The turn has ended meanwhile; the task says how.
-                delivered.answer(answer.map(drop).map_err(told)).await;
-            }
-        });
-        Ok(())
-    }
-
-    async fn answered(
-        &mut self,
-        delivered: Delivered,
-        answer: Result<SendMessageResponse, ClientError>,
-        peer: &Peer,
-    ) -> Result<Option<Outcome>, Failure> {
-        let taken = match answer {
-            Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), peer, false).await,
-            Ok(SendMessageResponse::Message(_)) => Ok(None),
-            Err(error) => {
-                let told = self.told(error);
-                delivered.answer(Err(told)).await;
-                return Ok(None);
-            }
-        };
-        if let Ok(None) = &taken {
-            let _ = self.turn.sink.flush().await;
-        }
-        // What ends the turn is committed after this.
-        let is_ending = !matches!(taken, Ok(None));
-        tokio::spawn(delivered.answer_when_shown(is_ending, self.turn.cancellation()));
-        taken
-    }
 }
 
 impl Progress {
@@ -552,11 +492,4 @@ impl Source {
 /// Whether a task in this state has nothing more to say by itself.
 fn ends_turn(state: TaskState) -> bool {
     state.is_terminal() || state == TaskState::InputRequired
-}
-
-fn is_same(one: &TaskStatus, other: &TaskStatus) -> bool {
-    let words = |status: &TaskStatus| {
-        status.message.as_ref().map(|said| (said.message_id.clone(), said.parts.clone()))
-    };
-    one.state == other.state && words(one) == words(other)
 }

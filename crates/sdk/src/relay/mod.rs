@@ -19,6 +19,7 @@
 //! | `agent` | an agent elsewhere as an agent of this runtime |
 //! | `exchange` | a message on its way there, and what is made of the answer |
 //! | `follow` | a task that goes on there, followed until it ends |
+//! | `deliver` | messages that come for a task while it is followed |
 //! | `delta` | what is new in a task |
 //! | `state` | which agent has a task, and under which ids |
 //! | `peers` | the agents behind a relay |
@@ -31,6 +32,7 @@ mod agent;
 #[cfg(feature = "server")]
 mod card;
 mod clean;
+mod deliver;
 mod delta;
 mod errors;
 mod exchange;

@@ -7,27 +7,26 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Instant;
 
 use chancery_protocol::{
-    CallOutcome, Error, ErrorCode, Event, Hold, KeptTask, Message, TaskId, TaskState, TaskStatus,
+    CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, TaskId, TaskState, TaskStatus,
 };
 use chancery_store::{Admission, Appended, Batch, ReservationChange, Scope, StoreError};
-use futures_util::FutureExt as _;
-use futures_util::future::Either;
 use tokio::sync::oneshot;
 
 use super::Core;
 use super::Live;
 use super::failure::{conclude_failure, conclude_panic};
+use super::launch::{FirstPoll, Opened};
 use super::reserve::{Reservation, answered};
 use super::sink::{Sink, is_full};
+use super::stop::Stop;
 use crate::agent::{AgentFuture, Failure, Outcome, Sent};
-use crate::alarm::Alarm;
 use crate::at_once::at_once;
 use crate::canceled::Canceled;
-use crate::tasks::{TurnEnd, Unstoppable, from_store, task_is_over};
+use crate::tasks::{TurnEnd, from_store, task_is_over};
 
 /// A turn that is being run.
 pub(super) struct Drive {
@@ -73,36 +72,6 @@ pub(super) enum Done {
     Repeats(TaskId),
 }
 
-/// A task that has come to exist.
-#[derive(Debug)]
-pub(super) enum Opened {
-    /// It is being worked on.
-    Live(Arc<Live>),
-    /// It is over already, and this is all that happened.
-    Over(Vec<Event>),
-}
-
-/// What a launched turn shows first.
-pub(super) enum Launched {
-    /// The task exists, and the turn is over or runs on its own.
-    Task(Opened),
-    /// The task exists, and the rest of its turn is still to be run.
-    Begun(Arc<Live>, Unstoppable<Result<Done, Error>>),
-    /// There will be none: this is the answer.
-    Message(Message),
-    /// An equal message has been taken before.
-    Repeats(TaskId),
-}
-
-/// Where a launched turn is polled first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FirstPoll {
-    /// Before the launch returns: what the agent says at once then leaves together with the beginning.
-    Here,
-    /// On a task of its own: the launch returns at once, even if the agent never yields.
-    Elsewhere,
-}
-
 /// How the work of a turn has come to its end.
 #[allow(clippy::large_enum_variant, reason = "taken apart at once; a box for each turn would cost more")]
 enum Ending {
@@ -116,22 +85,13 @@ enum Ending {
 
 /// Why the driver has something to do.
 #[allow(clippy::large_enum_variant, reason = "taken apart at once; a box for each turn would cost more")]
-enum Step {
+pub(super) enum Step {
     Emitted(Box<Batch>),
     Returned(Result<Outcome, Failure>),
     Panicked(Box<dyn std::any::Any + Send>),
     DeadlinePassed,
     Canceled,
     Abandoned,
-}
-
-/// What stops a turn from outside. Armed only when the agent does not finish at once.
-#[derive(Default)]
-struct Stop {
-    deadline: Option<Alarm>,
-    canceled: Option<Canceled>,
-    /// Fires when the process winds down, for turns whose work goes on without it.
-    abandoned: Option<Canceled>,
 }
 
 // === impl Drive ===
@@ -427,15 +387,6 @@ impl Drive {
         }
     }
 
-    /// Tells whoever waits for it that the task exists.
-    fn tell_opened(&mut self) {
-        if self.opened.is_some() {
-            let live = self.enter();
-            // Whoever waited may have gone.
-            let _ = self.opened.take().map(|opened| opened.send(Opened::Live(live)));
-        }
-    }
-
     /// A question ends the streams that came for it. Those of a turn that waits for authentication stay open
     /// for the next turn to end.
     fn end_streams(&self, state: TaskState, number: u64) {
@@ -448,64 +399,6 @@ impl Drive {
                 self.end.iter().for_each(|end| live.end_with_question(end.clone()));
             }
             _ => {}
-        }
-    }
-
-    /// Lets others know of the task.
-    fn enter(&mut self) -> Arc<Live> {
-        let live = self.live.get_or_insert_with(|| {
-            let live = self.core.tasks.live.enter(&self.scope, self.sink.task_id());
-            live.claim(&self.sink);
-            live
-        });
-        live.clone()
-    }
-
-    /// Runs the turn until it has ended, or its task waits for somebody: then the turn goes on by itself.
-    pub(super) async fn run_until_parked(mut self: Box<Self>) -> Result<Done, Error> {
-        let (sender, mut parked) = oneshot::channel();
-        self.parked = Some(sender);
-        let mut turn = Unstoppable::new(|| self.run());
-        tokio::select! {
-            biased;
-            done = &mut turn => done,
-            Ok(task) = &mut parked => Ok(Done::Task(task)),
-        }
-    }
-
-    /// Tells when the task comes to exist.
-    pub(super) fn when_opened(&mut self) -> oneshot::Receiver<Opened> {
-        let (opened, task) = oneshot::channel();
-        self.opened = Some(opened);
-        task
-    }
-
-    /// Runs the turn. Returns as soon as there is something to show. What is left of it by then goes on elsewhere, unless it
-    /// was polled here and its task exists: then it is handed over.
-    pub(super) async fn launch(mut self: Box<Self>, first: FirstPoll) -> Result<Launched, Error> {
-        let mut opened = self.when_opened();
-        self.shows_beginning = !self.sink.is_unopened();
-        self.first = first;
-        let mut turn = Unstoppable::new(|| self.run());
-        let polled = match first {
-            FirstPoll::Here => poll_fn(|context| Poll::Ready(turn.poll_unpin(context))).await,
-            FirstPoll::Elsewhere => Poll::Pending,
-        };
-        let turn = match polled {
-            Poll::Ready(done) => Either::Left(std::future::ready(done)),
-            Poll::Pending => match opened.try_recv() {
-                Ok(Opened::Live(live)) => return Ok(Launched::Begun(live, turn)),
-                Ok(over) => return Ok(Launched::Task(over)),
-                Err(_) => Either::Right(tokio::spawn(turn).map(|ended| ended.map_err(Error::internal)?)),
-            },
-        };
-        match opened.await {
-            Ok(opened) => Ok(Launched::Task(opened)),
-            Err(_) => match turn.await? {
-                Done::Message(message) => Ok(Launched::Message(message)),
-                Done::Repeats(task) => Ok(Launched::Repeats(task)),
-                Done::Task(_) => Err(ErrorCode::InvalidAgentResponse.into()),
-            },
         }
     }
 
@@ -595,21 +488,5 @@ impl Drive {
 impl Drop for Drive {
     fn drop(&mut self) {
         self.sink.close();
-    }
-}
-
-// === impl Stop ===
-
-impl Stop {
-    fn poll(&mut self, context: &mut Context<'_>, sink: &Sink, deadline: Instant) -> Poll<Step> {
-        let canceled = self.canceled.get_or_insert_with(|| Canceled::new(sink.cancellation().clone()));
-        if canceled.poll(context).is_ready() {
-            return Poll::Ready(Step::Canceled);
-        }
-        if self.abandoned.as_mut().is_some_and(|abandoned| abandoned.poll(context).is_ready()) {
-            return Poll::Ready(Step::Abandoned);
-        }
-        let alarm = self.deadline.get_or_insert_with(|| Alarm::at(deadline.into()));
-        alarm.poll(context).map(|()| Step::DeadlinePassed)
     }
 }

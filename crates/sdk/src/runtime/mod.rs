@@ -5,8 +5,11 @@
 //! that way: `recover` ends what an earlier process left behind, `queued` has the tasks of messages that are not let through yet.
 
 mod drive;
+mod emit;
 mod failure;
 mod handle;
+mod launch;
+mod prepare;
 mod queue;
 mod queued;
 mod recover;
@@ -14,6 +17,7 @@ mod refresh;
 mod reserve;
 mod send;
 mod sink;
+mod stop;
 mod take;
 
 use std::sync::Arc;
@@ -37,11 +41,11 @@ use crate::tasks::Door;
 use crate::tasks::{Notifier, Tasks, Unstoppable, Waits, from_store, no_extended_card, task_is_over, view};
 use queue::Work;
 
+pub use emit::{Dispatch, Emit};
 pub(crate) use failure::contained;
 pub use handle::Delivered;
 pub(crate) use handle::TurnHandle;
 pub(crate) use sink::Sink;
-pub use sink::{Dispatch, Emit};
 
 /// A task that somebody works on or watches.
 type Live = crate::tasks::Live<Work>;

@@ -12,7 +12,8 @@ use chancery_store::{Admission, KeyUse, Scope};
 use tokio::time::error::Elapsed;
 
 use super::Core;
-use super::drive::{Done, Drive, FirstPoll, Launched, Opened};
+use super::drive::{Done, Drive};
+use super::launch::{FirstPoll, Launched, Opened};
 use super::reserve::kept_answer;
 use super::take::{Taken, looks_up};
 use crate::tasks::{

@@ -5,10 +5,8 @@
 //! runs ahead of the journal waits here. The driver is woken only for what other threads emit: what the agent
 //! emits while it is being polled, the driver finds when that poll returns.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use chancery_protocol::{
     Artifact, ArtifactId, ContextId, Hold, Json, JsonObject, Message, Role, StreamResponse, Task,
@@ -18,8 +16,8 @@ use chancery_store::{Batch, Clock, Registration};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::emit::{Dispatch, Emit, Flush};
 use crate::agent::Outcome;
-use crate::turn::TurnOver;
 
 /// How far a turn may run ahead of the journal: so many events,
 const FULL_BATCH: usize = 64;
@@ -34,25 +32,25 @@ pub(crate) struct Sink {
     /// Made when somebody asks for it: most turns end before anyone could stop them.
     cancel: OnceLock<CancellationToken>,
     /// Whether only the agent says that work goes on.
-    is_patient: bool,
-    inner: Mutex<Inner>,
+    pub(super) is_patient: bool,
+    pub(super) inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    batch: Batch,
+pub(super) struct Inner {
+    pub(super) batch: Batch,
     phase: Phase,
-    closed: bool,
+    pub(super) closed: bool,
     /// Set while the driver sleeps.
-    driver: Option<Waker>,
+    pub(super) driver: Option<Waker>,
     /// Those who wait for room, or for what they emitted to be committed.
-    waiting: Vec<Waker>,
+    pub(super) waiting: Vec<Waker>,
     /// How many entries were recorded, taken to be committed, and committed.
     recorded: u64,
     taken: u64,
-    committed: u64,
+    pub(super) committed: u64,
     abandoned: bool,
-    dispatch: DispatchState,
+    pub(super) dispatch: DispatchState,
     /// What the call was let through with; none while the task waits for its client.
     hold: Option<Arc<dyn Hold>>,
     /// What clients have said that no event shows yet.
@@ -66,7 +64,7 @@ struct Inner {
 
 /// Whether the call is written down, so that something may leave the process for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DispatchState {
+pub(super) enum DispatchState {
     Not,
     Asked,
     Done,
@@ -83,31 +81,11 @@ enum Phase {
     Working,
 }
 
-/// An event on its way into the batch.
 #[derive(Debug)]
-#[must_use = "an event is emitted only when awaited"]
-pub struct Emit<'a> {
-    sink: &'a Sink,
-    entry: Option<Entry>,
-}
-
-#[derive(Debug)]
-enum Entry {
+pub(super) enum Entry {
     Task(Box<Task>),
     Status { state: TaskState, message: Option<Message>, metadata: Option<JsonObject>, said: Vec<Message> },
     Artifact { artifact: Artifact, append: bool, last: bool, metadata: Option<JsonObject> },
-}
-
-/// Waits until the call is written down.
-#[derive(Debug)]
-#[must_use = "nothing is written down before this is awaited"]
-pub struct Dispatch<'a>(&'a Sink);
-
-/// Waits until all that was emitted is committed.
-#[derive(Debug)]
-pub(crate) struct Flush<'a> {
-    sink: &'a Sink,
-    target: u64,
 }
 
 // === impl Sink ===
@@ -409,7 +387,7 @@ pub(super) fn is_full(batch: &Batch) -> bool {
 // === impl Inner ===
 
 impl Inner {
-    fn open(&mut self) {
+    pub(super) fn open(&mut self) {
         if matches!(self.phase, Phase::Unopened(_))
             && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
         {
@@ -423,7 +401,7 @@ impl Inner {
         total
     }
 
-    fn ensure_working(&mut self, sink: &Sink) {
+    pub(super) fn ensure_working(&mut self, sink: &Sink) {
         self.open();
         if !matches!(self.phase, Phase::Working) {
             let state = TaskState::Working;
@@ -452,7 +430,7 @@ impl Inner {
         self.batch.create(task);
     }
 
-    fn record(&mut self, sink: &Sink, entry: Entry) {
+    pub(super) fn record(&mut self, sink: &Sink, entry: Entry) {
         self.recorded += 1;
         let (task_id, context_id) = (sink.task_id.clone(), sink.context_id.clone());
         match entry {
@@ -479,37 +457,6 @@ impl Inner {
     }
 }
 
-// === impl Emit ===
-
-impl Future for Emit<'_> {
-    type Output = Result<(), TurnOver>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let sink = self.sink;
-        let mut inner = sink.inner.lock();
-        if inner.closed {
-            return Poll::Ready(Err(TurnOver));
-        }
-        if is_full(&inner.batch) {
-            inner.waiting.push(context.waker().clone());
-            return Poll::Pending;
-        }
-        let Some(entry) = self.entry.take() else { return Poll::Ready(Ok(())) };
-        match entry {
-            Entry::Task(_) => {}
-            Entry::Artifact { .. } if !sink.is_patient => inner.ensure_working(sink),
-            Entry::Status { .. } | Entry::Artifact { .. } => inner.open(),
-        }
-        inner.record(sink, entry);
-        let driver = inner.driver.take();
-        drop(inner);
-        if let Some(driver) = driver {
-            driver.wake();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
 // === impl Entry ===
 
 impl Entry {
@@ -527,45 +474,5 @@ impl Entry {
                 Self::Artifact { artifact, append, last, metadata }
             }
         })
-    }
-}
-
-// === impl Dispatch ===
-
-impl Future for Dispatch<'_> {
-    type Output = Result<(), TurnOver>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut inner = self.0.inner.lock();
-        if inner.closed {
-            return Poll::Ready(Err(TurnOver));
-        }
-        if inner.dispatch == DispatchState::Done && inner.batch.state.is_none() {
-            return Poll::Ready(Ok(()));
-        }
-        inner.dispatch = DispatchState::Asked;
-        inner.waiting.push(context.waker().clone());
-        let driver = inner.driver.take();
-        drop(inner);
-        driver.into_iter().for_each(Waker::wake);
-        Poll::Pending
-    }
-}
-
-// === impl Flush ===
-
-impl Future for Flush<'_> {
-    type Output = Result<(), TurnOver>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut inner = self.sink.inner.lock();
-        if inner.committed >= self.target {
-            return Poll::Ready(Ok(()));
-        }
-        if inner.closed {
-            return Poll::Ready(Err(TurnOver));
-        }
-        inner.waiting.push(context.waker().clone());
-        Poll::Pending
     }
 }

@@ -1,7 +1,6 @@
 //! Which task a message is for: a new one, one that exists, or one that an equal message has been given.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use chancery_protocol::{
     Call, CallContext, ContextId, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
@@ -12,16 +11,16 @@ use chancery_store::{Admission, Batch, Scope, StoreError};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::drive::{Done, Drive, FirstPoll};
+use super::drive::{Done, Drive};
 use super::failure::contained;
-use super::handle::{TurnHandle, consumed_by, status_of};
+use super::handle::consumed_by;
 use super::queue::{Answers, Incoming, Queued};
 use super::reserve::{Reservation, kept_answer};
 use super::sink::Sink;
 use super::{Core, Live};
 use crate::agent::{Sent, WhileRunning};
 use crate::tasks::{TurnEnd, Waits, admission, check_context, from_store, task_is_over};
-use crate::turn::{CallerWaits, Facts, Purpose, Turn};
+use crate::turn::{CallerWaits, Facts};
 
 /// What became of a message.
 pub(super) enum Taken {
@@ -344,73 +343,6 @@ impl Core {
         referenced
     }
 
-    /// What a turn knows of its call.
-    pub(super) fn facts(
-        self: &Arc<Self>,
-        scope: &Scope,
-        sink: &Sink,
-        context: Box<CallContext>,
-    ) -> Box<Facts> {
-        let context = *context;
-        sink.set_hold(context.hold);
-        let now = Instant::now();
-        let limit = now.checked_add(self.spec.turn_timeout).unwrap_or(now + NEVER);
-        Box::new(Facts {
-            principal: context.principal,
-            configuration: None,
-            metadata: None,
-            task: None,
-            referenced: Vec::new(),
-            state: None,
-            deadline: context.deadline.map_or(limit, |deadline| deadline.min(limit)),
-            extensions: context.extensions,
-            traceparent: context.traceparent,
-            skill: context.skill,
-            agent: self.spec.name.clone(),
-            lineage: context.lineage,
-            purpose: Purpose::Message,
-            waits: CallerWaits::ForOutcome,
-            peer: context.peer,
-            peer_watch: context.peer_watch,
-            handle: TurnHandle::new(self.clone(), scope.clone(), sink.task_id().clone()),
-        })
-    }
-
-    pub(super) fn prepare(
-        self: Arc<Self>,
-        scope: Scope,
-        sink: Sink,
-        message: Message,
-        facts: Box<Facts>,
-        live: Option<Arc<Live>>,
-    ) -> Box<Drive> {
-        let sink = Arc::new(if self.spec.works_elsewhere { sink.patient() } else { sink });
-        let deadline = facts.deadline;
-        let hold = if live.is_none() { sink.hold() } else { None };
-        let found = status_of(facts.task.as_ref());
-        let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
-        Box::new(Drive {
-            core: self,
-            scope,
-            sink,
-            agent,
-            deadline,
-            end: None,
-            committed: live.is_some(),
-            reservation: None,
-            admission: None,
-            is_reserved: false,
-            sent: Sent::Answered,
-            found,
-            hold,
-            live,
-            opened: None,
-            parked: None,
-            shows_beginning: false,
-            first: FirstPoll::Here,
-        })
-    }
-
     /// Goes on with a task that waits for authentication.
     pub(super) async fn resume(self: Arc<Self>, principal: Principal, id: TaskId) -> Result<(), Error> {
         let (principal, id) = (&principal, &id);
@@ -523,6 +455,3 @@ pub(super) fn looks_up(request: &SendMessageRequest, context: &CallContext) -> b
 pub(super) fn context_of(task: &Task) -> ContextId {
     task.context_id.clone().unwrap_or_else(|| ContextId::from(""))
 }
-
-/// Thirty years, for a timeout that the clock cannot count to.
-const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);

@@ -1,0 +1,78 @@
+//! Messages that come for a task while it is followed: sent on, and answered when the task shows what came of them.
+
+use chancery_protocol::{Request, SendMessageRequest, SendMessageResponse, StreamResponse};
+use tokio::sync::mpsc;
+
+use super::errors::told;
+use super::exchange::Exchange;
+use super::follow::Answers;
+use super::peers::Peer;
+use crate::agent::{Failure, Outcome};
+use crate::client::ClientError;
+use crate::runtime::Delivered;
+impl Exchange<'_> {
+    /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].
+    pub(super) async fn deliver(
+        &mut self,
+        delivered: Delivered,
+        peer: &Peer,
+        answers: Answers,
+    ) -> Result<(), Failure> {
+        self.state.sent += 1;
+        if let Some(token) = delivered.context().hold.as_ref().and_then(|hold| hold.lineage()) {
+            self.remember_token(token);
+        }
+        self.turn.set_state(&self.state)?;
+        self.turn.dispatch().await?;
+        let mut message = delivered.message().clone();
+        self.address(&mut message, peer).await;
+        let mut configuration = delivered.configuration().cloned();
+        if let Some(wanted) = &mut configuration {
+            (wanted.history_length, wanted.task_push_notification_config) = (None, None);
+        }
+        let request = SendMessageRequest { tenant: String::new(), message, configuration, metadata: None };
+        let mut options = self.asking(peer);
+        options.is_dispatch = true;
+        options.terms.idempotency_key = Some(self.dispatch_key());
+        options.deadline = delivered.context().deadline;
+        if self.agent.settings.tells_lineage {
+            let hold = delivered.context().hold.as_ref();
+            options.terms.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
+        }
+        let client = peer.client.clone();
+        tokio::spawn(async move {
+            let answer = client.ask(Request::SendMessage(Box::new(request)), options).await;
+            if let Err(mpsc::error::SendError((delivered, answer))) =
+                answers.send((Box::new(delivered), answer)).await
+            {
+                // The turn has ended meanwhile; the task says how.
+                delivered.answer(answer.map(drop).map_err(told)).await;
+            }
+        });
+        Ok(())
+    }
+
+    pub(super) async fn answered(
+        &mut self,
+        delivered: Delivered,
+        answer: Result<SendMessageResponse, ClientError>,
+        peer: &Peer,
+    ) -> Result<Option<Outcome>, Failure> {
+        let taken = match answer {
+            Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), peer, false).await,
+            Ok(SendMessageResponse::Message(_)) => Ok(None),
+            Err(error) => {
+                let told = self.told(error);
+                delivered.answer(Err(told)).await;
+                return Ok(None);
+            }
+        };
+        if let Ok(None) = &taken {
+            let _ = self.turn.sink.flush().await;
+        }
+        // What ends the turn is committed after this.
+        let is_ending = !matches!(taken, Ok(None));
+        tokio::spawn(delivered.answer_when_shown(is_ending, self.turn.cancellation()));
+        taken
+    }
+}
