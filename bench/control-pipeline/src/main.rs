@@ -19,7 +19,10 @@ use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
 use chancery_control::rate::{RateLimit, Rates};
 use chancery_control::routing::{Peer, Pool, PoolSettings};
 use chancery_control::{Executor, Governed, Hands, Millis, Pipeline, Plane, PlaneSettings, Stop};
-use chancery_protocol::{AgentCard, Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, HopId, Message, Principal, Request, SendMessageRequest, TaskId, Timestamp};
+use chancery_protocol::{
+    AgentCard, Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, HopId, Message, Principal, Request,
+    SendMessageRequest, TaskId, Timestamp,
+};
 use chancery_sdk::store::Store;
 use chancery_sdk::{AgentSpec, Runtime, agent_fn};
 use nix::time::{ClockId, clock_gettime};
