@@ -36,7 +36,6 @@ mod reserved;
 mod root;
 mod spend;
 mod sqlite;
-mod whole;
 
 pub use clock::Clock;
 pub use edge::{EdgePage, EdgeQuery, MOST_EDGES, Realms};

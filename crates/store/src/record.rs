@@ -15,7 +15,6 @@ use serde::Serialize;
 use crate::encode::Encoder;
 use crate::error::StoreError;
 use crate::outbox::Registration;
-use crate::whole::Whole;
 
 /// Whose tasks they are. Nothing crosses from one scope to another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,8 +34,6 @@ pub struct Batch {
     /// The JSON of the events that came with it, by their places.
     written: Vec<Option<Bytes>>,
     bytes: usize,
-    /// A task that has ended, in the place of events.
-    pub(crate) whole: Option<Box<Whole>>,
     /// A new value of the agent's own state for this task.
     pub state: Option<Json>,
     /// The idempotency key that this batch uses up.
@@ -202,24 +199,21 @@ impl Batch {
 
     /// How many events there are.
     pub fn len(&self) -> usize {
-        self.changes.len() + usize::from(self.whole.is_some())
+        self.changes.len()
     }
 
     /// Whether there is no event.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.changes.is_empty()
     }
 
     /// About how many bytes it takes to keep the events.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.whole.as_ref().map_or(0, |whole| whole.bytes())
+        self.bytes
     }
 
     /// The state that the task is left in and the metadata that says more; none if its status does not change.
     pub fn outcome(&self) -> Option<(TaskState, Option<&JsonObject>)> {
-        if let Some(Whole { outline, .. }) = self.whole.as_deref() {
-            return Some((outline.status.state, outline.metadata.as_ref()));
-        }
         self.changes.iter().rev().find_map(|change| match change {
             Change::Created(task) => Some((task.status.state, task.metadata.as_ref())),
             Change::Status(update, _) => Some((update.status.state, update.metadata.as_ref())),
@@ -229,9 +223,6 @@ impl Batch {
 
     /// Says more in the metadata of the last status, which is then no longer as it came.
     pub fn annotate(&mut self, more: JsonObject) {
-        if let Err(error) = self.read_whole() {
-            debug_assert!(false, "what has been read in outline can be read: {error}");
-        }
         let last = self.changes.iter_mut().enumerate().rev().find_map(|(index, change)| match change {
             Change::Created(task) => Some((index, &mut task.metadata)),
             Change::Status(update, _) => Some((index, &mut update.metadata)),
@@ -279,7 +270,7 @@ impl Batch {
 
     /// Whether the task begins and ends in here.
     pub fn is_life(&self) -> bool {
-        self.whole.is_some() || self.creates() && self.ends()
+        self.creates() && self.ends()
     }
 
     /// Whether the task begins and ends in here and nobody is to be shown or sent its events. Nobody can have seen

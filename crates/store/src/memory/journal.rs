@@ -14,7 +14,6 @@ use crate::limits::TaskLimits;
 use crate::outbox::{Registration, check_count};
 use crate::packed::Packed;
 use crate::record::{Appended, Batch, Read, Scope, Snapshot};
-use crate::whole::Whole;
 
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -252,12 +251,6 @@ impl Journal {
 // === impl Closed ===
 
 impl Closed {
-    /// A task that came as a whole.
-    pub(super) fn of_whole(id: &TaskId, whole: &Whole, state: Option<Json>) -> Self {
-        let task = KeptTask::from_json(id.clone(), whole.outline.status.state, whole.task().into());
-        Self { task, number: 1, state }
-    }
-
     /// What a batch leaves that holds the whole life of a task, and where that is listed. It takes no look at the
     /// store, and so no lock.
     pub(super) fn of_whole_life(

@@ -139,10 +139,6 @@ pub(super) fn ready(
     limits: &TaskLimits,
     clock: &Clock,
 ) -> Result<(Body, Kept), StoreError> {
-    if let Some(whole) = batch.take_whole(id, limits)? {
-        let (context, status) = (whole.outline.context_id.clone(), &whole.outline.status);
-        return Ok(ended(id, context, Rank::of_life(status, clock), Fold::written(whole.task(), 1)));
-    }
     let length = batch.len() as u64;
     if batch.is_whole_life() && Standing::of_nothing(id).check(&batch, limits).is_ok() {
         let written = batch.written_task().map(|json| Fold::written(json, length));

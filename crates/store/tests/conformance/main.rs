@@ -24,7 +24,6 @@ mod retention;
 mod scopes;
 mod spend;
 mod support;
-mod whole;
 
 use std::sync::Arc;
 
@@ -49,7 +48,6 @@ macro_rules! store_suite {
                 a_whole_life_in_one_batch_is_compacted_at_once, a_whole_life_that_is_watched_keeps_its_events,
                 the_state_value_rides_with_the_batch,
             }
-            checks! { whole => open: a_task_that_comes_whole_is_kept_as_it_came, }
             checks! { fold => store(open): the_task_is_the_fold_of_its_events, }
             checks! { scopes => store(open):
                 other_scopes_see_nothing, other_scopes_change_nothing, scopes_hold_the_same_id_apart,
