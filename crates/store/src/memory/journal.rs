@@ -260,14 +260,9 @@ impl Closed {
     ) -> Result<(Self, Task), StoreError> {
         Standing::of_nothing(id).check(&batch, limits)?;
         let (number, state) = (batch.len() as u64, batch.state.take());
-        let written: Option<Arc<[u8]>> = batch.written_task().map(Arc::from);
         let mut task = nothing(id);
         fold_all(&mut task, batch.take_changes());
-        let kept = match written {
-            Some(json) => KeptTask::from_json(task.id.clone(), task.status.state, json),
-            None => KeptTask::ended(&task)?,
-        };
-        Ok((Self { task: kept, number, state }, task))
+        Ok((Self { task: KeptTask::ended(&task)?, number, state }, task))
     }
 
     pub(super) fn read(&self, after: u64) -> Read {

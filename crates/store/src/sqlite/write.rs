@@ -141,10 +141,9 @@ pub(super) fn ready(
 ) -> Result<(Body, Kept), StoreError> {
     let length = batch.len() as u64;
     if batch.is_whole_life() && Standing::of_nothing(id).check(&batch, limits).is_ok() {
-        let written = batch.written_task().map(|json| Fold::written(json, length));
         let mut task = nothing(id);
         fold_all(&mut task, batch.take_changes());
-        let fold = written.map_or_else(|| Fold::of(&task, length), Ok)?;
+        let fold = Fold::of(&task, length)?;
         return Ok(ended(id, task.context_id, Rank::of_life(&task.status, clock), fold));
     }
     let (json, ends) = batch.encode_joined()?;
@@ -198,12 +197,7 @@ impl Fold {
     pub(super) fn of(task: &Task, number: u64) -> serde_json::Result<Self> {
         let mut json = Vec::with_capacity(1024);
         write_json(&mut json, task)?;
-        Ok(Self::written(&json, number))
-    }
-
-    /// The same, of a task that is there as JSON.
-    fn written(json: &[u8], number: u64) -> Self {
-        Self { number, sum: sum::of(&[json]), json: json.into() }
+        Ok(Self { number, sum: sum::of(&[&json]), json: json.into() })
     }
 }
 

@@ -138,12 +138,6 @@ impl Draft {
         self
     }
 
-    /// The last event came as this.
-    pub(crate) fn written(mut self, json: &str) -> Self {
-        self.batch.as_written(json.to_owned().into());
-        self
-    }
-
     /// Something is said about the last status that did not come with it.
     pub(crate) fn noted(mut self, key: &str, value: u32) -> Self {
         self.batch.annotate(JsonObject::single(key, &value).unwrap());
