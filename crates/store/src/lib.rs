@@ -104,14 +104,6 @@ impl Store {
         }
     }
 
-    /// Whether a commit costs so much that it pays to commit much at a time.
-    pub fn prefers_large_batches(&self) -> bool {
-        match self {
-            Self::Memory(_) => false,
-            Self::Sqlite(_) => true,
-        }
-    }
-
     /// The clock of this store.
     pub fn clock(&self) -> &Clock {
         match self {
