@@ -72,8 +72,7 @@ pub enum StreamResponse {
 
 /// One item of a stream, ready for the wire.
 ///
-/// Its `StreamResponse` JSON is made once and shared by everyone who reads it; a relay passes on the very
-/// bytes it received.
+/// Its `StreamResponse` JSON is made once and shared by everyone who reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its place in the journal of its task, from 1; 0 for an event that no journal keeps.
@@ -137,17 +136,6 @@ impl<'de> Visitor<'de> for PayloadVisitor {
 // === impl Event ===
 
 impl Event {
-    /// An event as a peer sent it. Peers may spread it over lines, which would break the frames we put it in.
-    pub fn received(number: u64, json: Bytes) -> Self {
-        // Searching for one byte at a time is several times faster than looking at each.
-        let has_lines = json.contains(&b'\n') || json.contains(&b'\r');
-        let json = match std::str::from_utf8(&json) {
-            Ok(text) if has_lines => crate::json::compact(text).into(),
-            _ => json,
-        };
-        Self { number, json }
-    }
-
     /// Reads the event back into the model.
     pub fn payload(&self) -> Result<StreamResponse, Error> {
         crate::decode::decode_reply(&self.json)
@@ -159,19 +147,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_stays_on_one_line() {
-        let event = Event::received(3, Bytes::from_static(b"{\n \"message\" :\r\n{\"text\": \"a b\"} }"));
-        assert_eq!((event.number, &*event.json), (3, &br#"{"message":{"text":"a b"}}"#[..]));
-        let kept = Event::received(0, Bytes::from_static(b"{ }"));
-        assert_eq!(&*kept.json, b"{ }");
-    }
-
-    #[test]
     fn what_is_not_utf8_is_no_event() {
         let json = b"{\"new\":\"\xff\",\n\"message\":{\"messageId\":\"m\",\"role\":\"ROLE_AGENT\",\"parts\":[{\"text\":\"x\"}]}}";
-        assert!(Event::received(0, Bytes::from_static(json)).payload().is_err());
+        assert!(Event { number: 0, json: Bytes::from_static(json) }.payload().is_err());
         let text = String::from_utf8_lossy(json).into_owned();
-        assert!(Event::received(0, text.into()).payload().is_ok());
+        assert!(Event { number: 0, json: text.into() }.payload().is_ok());
     }
 
     #[test]

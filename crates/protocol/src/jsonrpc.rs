@@ -208,21 +208,6 @@ pub fn decode_answer<T: DeserializeOwned>(body: &[u8], id: u64) -> Result<T, NoA
         .map_err(|error| NoAnswer::Unreadable(crate::decode::causes(&error)))
 }
 
-/// The text of the result in an answer that is written as nearly all are, as long as what is taken for the result is
-/// one JSON value: whoever reads it as a whole knows. None says nothing but that the answer has to be looked at.
-pub fn plain_result(answer: &str, id: u64) -> Option<&str> {
-    let mut digits = itoa::Buffer::new();
-    let id = digits.format(id);
-    let rest = match answer.strip_prefix(r#"{"jsonrpc":"2.0","id":"#) {
-        Some(rest) => rest.strip_prefix(id)?.strip_prefix(r#","result":"#)?,
-        None => {
-            let rest = answer.strip_prefix(r#"{"id":"#)?.strip_prefix(id)?;
-            rest.strip_prefix(r#","jsonrpc":"2.0","result":"#)?
-        }
-    };
-    rest.strip_suffix('}')
-}
-
 /// The text of the result in an answer to the request with this id; `null` if it has none.
 pub fn answer_result(body: &[u8], id: u64) -> Result<&str, NoAnswer> {
     answer_result_by(body, id, |_| None)
@@ -394,25 +379,6 @@ mod tests {
         );
         assert!(read("[]").unwrap_err().contains("not a JSON-RPC response"));
         assert!(read(r#"{"id":7,"error":7}"#).unwrap_err().contains("error object"));
-    }
-
-    #[test]
-    fn the_result_of_a_plain_answer_is_found_without_reading_it() {
-        assert_eq!(plain_result(r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#, 7), Some(r#"{"a":1}"#));
-        assert_eq!(plain_result(r#"{"id":7,"jsonrpc":"2.0","result":{}}"#, 7), Some("{}"));
-        for other in [
-            r#"{"jsonrpc":"2.0","id":77,"result":{}}"#,
-            r#"{"jsonrpc":"2.0","id":8,"result":{}}"#,
-            r#"{"jsonrpc":"2.0","id":7,"error":{}}"#,
-            r#"{"jsonrpc":"2.0","id":7,"result":{}} "#,
-            r#"{"jsonrpc": "2.0","id":7,"result":{}}"#,
-            "",
-        ] {
-            assert_eq!(plain_result(other, 7), None, "{other}");
-        }
-        // What is no single value is none for whoever reads it.
-        let both = plain_result(r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{}}"#, 7).unwrap();
-        assert!(serde_json::from_str::<serde_json::Value>(both).is_err());
     }
 
     #[test]

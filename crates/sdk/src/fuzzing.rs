@@ -4,7 +4,7 @@
 //! how bytes are cut makes no difference. Not for users: nothing here is stable.
 
 use chancery_protocol::jsonrpc::{Envelope, decode_call};
-use chancery_protocol::{AgentCard, Event, Operation, decode_reply};
+use chancery_protocol::{AgentCard, Operation, StreamResponse, decode_reply};
 use http::{Method, Request as HttpRequest, Response};
 
 use crate::binding::{grpc as server_grpc, rest as server_rest};
@@ -190,11 +190,10 @@ pub fn http1(bytes: &[u8]) {
 
 /// One event of a stream in v1.0.
 pub fn event(bytes: &[u8]) {
-    let event = Event::received(1, bytes::Bytes::copy_from_slice(bytes));
-    let Ok(payload) = event.payload() else { return };
-    assert!(!event.json.contains(&b'\n'), "what is an event is on one line");
+    let Ok(payload) = decode_reply::<StreamResponse>(bytes) else { return };
     let written = serde_json::to_vec(&payload).expect("what was read can be written");
-    let again = Event::received(1, written.into()).payload().expect("what was written can be read");
+    assert!(!written.contains(&b'\n'), "what is an event is on one line");
+    let again: StreamResponse = decode_reply(&written).expect("what was written can be read");
     assert_eq!(payload, again);
 }
 

@@ -54,7 +54,6 @@ pub mod egress;
 pub mod fuzzing;
 #[cfg(feature = "client")]
 mod grpc;
-mod muffler;
 #[cfg(feature = "client")]
 mod protobuf;
 #[cfg(feature = "server")]

@@ -338,7 +338,7 @@ async fn what_is_no_stream_is_refused() {
         (|_| Reply::events(format!("data: {}\n\n", "x".repeat(5000))), "larger"),
         (|_| Reply::events("data: {\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\n".to_owned()), "`id`"),
         (|_| Reply::events("data: hello\n\n".to_owned()), "not a JSON-RPC response"),
-        (|heard| Reply::events(heard.stream(&[(0, json!({"surprise": 1}))])), "none of task"),
+        (|heard| Reply::events(heard.stream(&[(0, json!({"surprise": 1}))])), "expected one of task"),
     ];
     for (script, expected) in scripts {
         let peer = Peer::agent("JSONRPC", false, move |_, heard| script(heard)).await;

@@ -36,7 +36,6 @@ mod reserved;
 mod root;
 mod spend;
 mod sqlite;
-mod whole;
 
 pub use clock::Clock;
 pub use edge::{EdgePage, EdgeQuery, MOST_EDGES, Realms};
@@ -99,14 +98,6 @@ impl Store {
 
     /// Whether a commit can fail because the store cannot be written to at the time.
     pub fn can_be_unavailable(&self) -> bool {
-        match self {
-            Self::Memory(_) => false,
-            Self::Sqlite(_) => true,
-        }
-    }
-
-    /// Whether a commit costs so much that it pays to commit much at a time.
-    pub fn prefers_large_batches(&self) -> bool {
         match self {
             Self::Memory(_) => false,
             Self::Sqlite(_) => true,

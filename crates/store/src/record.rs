@@ -15,7 +15,6 @@ use serde::Serialize;
 use crate::encode::Encoder;
 use crate::error::StoreError;
 use crate::outbox::Registration;
-use crate::whole::Whole;
 
 /// Whose tasks they are. Nothing crosses from one scope to another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,11 +31,7 @@ pub struct Scope {
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     changes: Vec<Change>,
-    /// The JSON of the events that came with it, by their places.
-    written: Vec<Option<Bytes>>,
     bytes: usize,
-    /// A task that has ended, in the place of events.
-    pub(crate) whole: Option<Box<Whole>>,
     /// A new value of the agent's own state for this task.
     pub state: Option<Json>,
     /// The idempotency key that this batch uses up.
@@ -162,11 +157,6 @@ pub struct PageToken {
 // === impl Batch ===
 
 impl Batch {
-    /// An empty one with room for so many events, each as it was written.
-    pub fn with_room(events: usize) -> Self {
-        Self { changes: Vec::with_capacity(events), written: Vec::with_capacity(events), ..Self::default() }
-    }
-
     /// Takes what is in here. What follows a burst, or an event that came alone, is likely to be as long, and finds room for it.
     pub fn take(&mut self) -> Self {
         let room = match self.changes.len() {
@@ -191,35 +181,23 @@ impl Batch {
         self.push(Change::Artifact(update));
     }
 
-    /// The last event came as this JSON, which is kept and shown token for token. If it begins the task, it is
-    /// `{"task":…}` with nothing beside the task.
-    pub fn as_written(&mut self, json: Bytes) {
-        let Some(last) = self.changes.last() else { return };
-        self.bytes += json.len().saturating_sub(last.weight());
-        self.written.resize(self.changes.len() - 1, None);
-        self.written.push(Some(json));
-    }
-
     /// How many events there are.
     pub fn len(&self) -> usize {
-        self.changes.len() + usize::from(self.whole.is_some())
+        self.changes.len()
     }
 
     /// Whether there is no event.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.changes.is_empty()
     }
 
     /// About how many bytes it takes to keep the events.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.whole.as_ref().map_or(0, |whole| whole.bytes())
+        self.bytes
     }
 
     /// The state that the task is left in and the metadata that says more; none if its status does not change.
     pub fn outcome(&self) -> Option<(TaskState, Option<&JsonObject>)> {
-        if let Some(Whole { outline, .. }) = self.whole.as_deref() {
-            return Some((outline.status.state, outline.metadata.as_ref()));
-        }
         self.changes.iter().rev().find_map(|change| match change {
             Change::Created(task) => Some((task.status.state, task.metadata.as_ref())),
             Change::Status(update, _) => Some((update.status.state, update.metadata.as_ref())),
@@ -227,24 +205,18 @@ impl Batch {
         })
     }
 
-    /// Says more in the metadata of the last status, which is then no longer as it came.
+    /// Says more in the metadata of the last status.
     pub fn annotate(&mut self, more: JsonObject) {
-        if let Err(error) = self.read_whole() {
-            debug_assert!(false, "what has been read in outline can be read: {error}");
-        }
-        let last = self.changes.iter_mut().enumerate().rev().find_map(|(index, change)| match change {
-            Change::Created(task) => Some((index, &mut task.metadata)),
-            Change::Status(update, _) => Some((index, &mut update.metadata)),
+        let last = self.changes.iter_mut().rev().find_map(|change| match change {
+            Change::Created(task) => Some(&mut task.metadata),
+            Change::Status(update, _) => Some(&mut update.metadata),
             Change::Artifact(_) => None,
         });
-        let Some((index, metadata)) = last else { return };
+        let Some(metadata) = last else { return };
         *metadata = Some(match metadata.take() {
             Some(known) => known.merged(&more),
             None => more,
         });
-        if let Some(written) = self.written.get_mut(index) {
-            *written = None;
-        }
     }
 
     fn push(&mut self, change: Change) {
@@ -279,7 +251,7 @@ impl Batch {
 
     /// Whether the task begins and ends in here.
     pub fn is_life(&self) -> bool {
-        self.whole.is_some() || self.creates() && self.ends()
+        self.creates() && self.ends()
     }
 
     /// Whether the task begins and ends in here and nobody is to be shown or sent its events. Nobody can have seen
@@ -311,22 +283,11 @@ impl Batch {
         })
     }
 
-    /// The task, if it is all that is in here and came as JSON.
-    pub(crate) fn written_task(&self) -> Option<&[u8]> {
-        match (&self.changes[..], &self.written[..]) {
-            ([Change::Created(_)], [Some(json)]) => json.strip_prefix(br#"{"task":"#)?.strip_suffix(b"}"),
-            _ => None,
-        }
-    }
-
     /// The events, numbered from 1 until the journal says from where, their bytes shared in one allocation.
     pub(crate) fn encode(&self) -> Result<Vec<Event>, StoreError> {
-        if let ([_], Some(written)) = (&self.changes[..], self.written(0)) {
-            return Ok(vec![Event { number: 1, json: written.clone() }]);
-        }
-        if self.changes.len() == 1 {
-            let mut encoder = Encoder::with_room(self.encoded_bytes());
-            self.encode_one(0, &mut encoder)?;
+        if let [change] = &self.changes[..] {
+            let mut encoder = Encoder::with_room(self.bytes);
+            encoder.write(change)?;
             return Ok(vec![Event { number: 1, json: encoder.json.into() }]);
         }
         let (json, ends) = self.encode_joined()?;
@@ -336,34 +297,13 @@ impl Batch {
     /// The events written one after the other, and where each ends.
     pub(crate) fn encode_joined(&self) -> Result<(Bytes, Vec<usize>), StoreError> {
         // Not made to fit: it is gone when everyone has been shown it.
-        let mut encoder = Encoder::with_room(self.encoded_bytes());
+        let mut encoder = Encoder::with_room(self.bytes);
         let mut ends = Vec::with_capacity(self.changes.len());
-        for index in 0..self.changes.len() {
-            self.encode_one(index, &mut encoder)?;
+        for change in &self.changes {
+            encoder.write(change)?;
             ends.push(encoder.json.len());
         }
         Ok((Bytes::from(encoder.json), ends))
-    }
-
-    fn encode_one<'a>(&'a self, index: usize, encoder: &mut Encoder<'a>) -> Result<(), StoreError> {
-        match self.written(index) {
-            Some(written) => encoder.json.extend_from_slice(written),
-            None => encoder.write(&self.changes[index])?,
-        }
-        Ok(())
-    }
-
-    fn written(&self, index: usize) -> Option<&Bytes> {
-        self.written.get(index)?.as_ref()
-    }
-
-    /// About how many bytes the events take, exactly if all of them came as JSON.
-    fn encoded_bytes(&self) -> usize {
-        let written = self.written.iter().flatten().map(Bytes::len);
-        if written.clone().count() == self.changes.len() {
-            return written.sum();
-        }
-        self.bytes
     }
 }
 

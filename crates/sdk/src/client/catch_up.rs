@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use chancery_protocol::{
-    ErrorCode, Event, GetTaskRequest, Request, StreamResponse, SubscribeToTaskRequest, Task, TaskId, Version,
+    ErrorCode, GetTaskRequest, Request, StreamResponse, SubscribeToTaskRequest, Task, TaskId, Version,
 };
 use tokio::time::sleep;
 
@@ -17,6 +17,7 @@ use super::Client;
 use super::error::ClientError;
 use super::open::{Heard, Open, Streamed};
 use super::overlap::{Overlap, overlap};
+use super::replied::StreamEvent;
 use super::stream::Opened;
 use super::unary::Options;
 
@@ -71,8 +72,7 @@ impl Client {
             let Ok(task) = self.ask::<Task>(Request::GetTask(request), options.clone()).await else { return };
             open.hear_ready().await;
             if open.skip_to(&task, sure, tries_left == 0) {
-                let json = serde_json::to_vec(&StreamResponse::Task(task));
-                open.snapshot = json.ok().map(|json| Event { number: 0, json: json.into() });
+                open.snapshot = Some(StreamEvent::new(0, StreamResponse::Task(task)));
                 return;
             }
         }
@@ -95,9 +95,7 @@ fn outcome(task: Task, last_event: u64) -> Result<Opened, ClientError> {
         let why = "the agent does not stream the task any more, though it goes on".to_owned();
         return Err(ClientError::StreamCut { last_event, why });
     }
-    let json = serde_json::to_vec(&StreamResponse::Task(task));
-    let json = json.map_err(|error| ClientError::bad(error.to_string()))?;
-    Ok(Opened::Outcome(Event { number: 0, json: json.into() }))
+    Ok(Opened::Outcome(StreamEvent::new(0, StreamResponse::Task(task))))
 }
 
 impl Open {
@@ -142,8 +140,7 @@ impl Open {
 
     fn payload(&self, heard: &Heard) -> Option<StreamResponse> {
         let Heard::Frame(frame) = heard else { return None };
-        let event = self.wire.event(self.id, &frame.data, false).ok()?;
-        Event { number: 0, json: event.json }.payload().ok()
+        self.wire.event(self.id, frame, false).ok().map(|event| event.payload)
     }
 }
 

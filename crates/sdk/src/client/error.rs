@@ -142,6 +142,12 @@ impl ClientError {
     pub(crate) fn bad(what: impl Into<String>) -> Self {
         Self::BadAnswer(what.into())
     }
+
+    /// An answer that is not what it should be, and why not.
+    pub(crate) fn unreadable(error: &Error) -> Self {
+        let cause = std::error::Error::source(error);
+        Self::BadAnswer(cause.map_or_else(|| error.to_string(), ToString::to_string))
+    }
 }
 
 /// An answer that cannot be read any further is the peer's.

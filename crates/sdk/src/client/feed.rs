@@ -10,17 +10,14 @@ use chancery_protocol::Request;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Client;
-use super::alike::Alike;
 use super::error::ClientError;
 use super::open::{Heard, Open, Streamed};
-use super::sse::Frame;
+use super::replied::StreamEvent;
 use super::unary::Options;
 use super::watch::Watch;
-use super::written::Told;
 
 pub(crate) struct Feed {
     open: Box<Open>,
-    alike: Alike,
     /// The number of the last event that came; 0 if it had none, or none came.
     last: u64,
     event_bytes: usize,
@@ -37,7 +34,6 @@ impl Client {
         let open = Box::new(self.attempts(&mut request, &mut options, &Streamed).await?);
         Ok(Feed {
             open,
-            alike: Alike::default(),
             last: 0,
             event_bytes: self.settings().event_bytes,
             begun: false,
@@ -60,17 +56,17 @@ impl Feed {
     }
 
     /// The next event. None when the agent has ended the stream; an error is the last item.
-    pub(crate) async fn next(&mut self) -> Option<Result<Told, ClientError>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<StreamEvent, ClientError>> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Told, ClientError>>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<StreamEvent, ClientError>>> {
         while !self.over {
             let taken = match ready!(self.open.poll(context)) {
                 Heard::Frame(frame) if frame.data.is_empty() => continue,
                 Heard::Frame(frame) => {
                     let is_first = !std::mem::replace(&mut self.begun, true);
-                    self.told(&frame, is_first)
+                    self.open.event(&frame, is_first)
                 }
                 Heard::End => {
                     self.over = true;
@@ -89,17 +85,17 @@ impl Feed {
             };
             match taken {
                 // Some agents say a thing twice.
-                Ok(told) if told.event.number > 0 && told.event.number <= self.last => {
-                    self.over |= told.is_last;
+                Ok(event) if event.number > 0 && event.number <= self.last => {
+                    self.over |= event.is_last;
                 }
-                Ok(told) => {
-                    self.last = told.event.number;
-                    self.over |= told.is_last;
+                Ok(event) => {
+                    self.last = event.number;
+                    self.over |= event.is_last;
                     self.watch.heard();
                     if self.over {
                         self.satisfied();
                     }
-                    return Poll::Ready(Some(Ok(told)));
+                    return Poll::Ready(Some(Ok(event)));
                 }
                 Err(error) => {
                     self.over = true;
@@ -108,18 +104,6 @@ impl Feed {
             }
         }
         Poll::Ready(None)
-    }
-
-    fn told(&mut self, frame: &Frame, is_first: bool) -> Result<Told, ClientError> {
-        let Frame { number, data } = frame;
-        if let Some(told) = self.alike.read(*number, data) {
-            return Ok(told);
-        }
-        let (told, place) = self.open.wire.told(self.open.id, (*number, data), is_first)?;
-        if let Some(place) = place {
-            self.alike.learn(data, place, &told);
-        }
-        Ok(told)
     }
 
     fn cut(&self, why: String) -> ClientError {

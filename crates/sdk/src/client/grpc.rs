@@ -1,6 +1,5 @@
 //! The gRPC half of the client: an operation is a path, its request and its answer are messages in frames.
 
-use bytes::Bytes;
 use chancery_protocol::{Operation, Request, decode_reply};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Uri};
@@ -8,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ClientError;
 use super::peer::Interface;
-use super::replied::{Json, Replied};
+use super::replied::{Json, Replied, StreamEvent};
 use super::sse::Frame;
 use super::transport::{Outgoing, bare_status, is_of_type, wrong_type};
 use crate::grpc::frame::{self, Frames, Unframed};
@@ -92,11 +91,7 @@ impl<'a> Answer<'a> {
 
 impl Json for Answer<'_> {
     fn read<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
-        decode_reply(&self.json()?).map_err(|error| {
-            let why =
-                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            ClientError::BadAnswer(why)
-        })
+        decode_reply(&self.json()?).map_err(|error| ClientError::unreadable(&error))
     }
 
     fn check(&self) -> Result<(), ClientError> {
@@ -129,9 +124,9 @@ pub(crate) fn failure(head: &Parts, body: &[u8]) -> ClientError {
     }
 }
 
-/// The event in a message of a stream, as JSON.
-pub(crate) fn event(data: &[u8]) -> Result<Bytes, ClientError> {
-    json_of(&a2a_v1::STREAM_RESPONSE, data).map(Bytes::from)
+/// The event in a message of a stream.
+pub(crate) fn event(data: &[u8]) -> Result<StreamEvent, ClientError> {
+    StreamEvent::read(&json_of(&a2a_v1::STREAM_RESPONSE, data)?)
 }
 
 /// A message as JSON.

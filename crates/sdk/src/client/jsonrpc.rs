@@ -1,6 +1,5 @@
 //! The JSON-RPC half of the client: one URL, the operation named in the envelope.
 
-use bytes::Bytes;
 use chancery_protocol::jsonrpc::{NoAnswer, answer_result, answer_result_by, decode_answer};
 use chancery_protocol::{Error, ErrorNumbers, Operation, Request};
 use http::response::Parts;
@@ -9,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ClientError;
 use super::peer::Interface;
-use super::replied::{Json, Replied};
+use super::replied::{Json, Replied, StreamEvent};
 use super::transport::{Outgoing, bare_status, is_of_type, wrong_type};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -97,11 +96,11 @@ pub(crate) fn failure(head: &Parts, body: &[u8], id: u64, numbers: ErrorNumbers)
 }
 
 /// The event in a frame of a stream.
-pub(crate) fn event(data: &Bytes, id: u64) -> Result<Bytes, ClientError> {
-    Ok(data.slice_ref(event_text(data, id, |_| None)?.as_bytes()))
+pub(crate) fn event(data: &[u8], id: u64) -> Result<StreamEvent, ClientError> {
+    decode_answer(data, id).map(|payload| StreamEvent::new(0, payload)).map_err(no_answer)
 }
 
-/// The same as text, always a piece of what came: an event without a result is none.
+/// The text of an event in a version that is translated. One without a result is none.
 pub(crate) fn event_text(data: &[u8], id: u64, numbers: ErrorNumbers) -> Result<&str, ClientError> {
     match answer_result_by(data, id, numbers).map_err(no_answer)? {
         "null" => Err(ClientError::bad("an event of it has no result")),
@@ -121,11 +120,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_a_piece_of_its_frame() {
-        let read = |text: &'static str| event(&Bytes::from_static(text.as_bytes()), 7);
-        assert_eq!(read(r#"{"jsonrpc":"2.0","id":7,"result":{"task":{}}}"#).unwrap(), r#"{"task":{}}"#);
+    fn an_event_without_a_result_is_none() {
+        let task = r#"{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}"#;
+        let whole = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{task}}}"#);
+        assert!(event(whole.as_bytes(), 7).is_ok());
+        assert_eq!(event_text(whole.as_bytes(), 7, |_| None).unwrap(), task);
         for text in [r#"{"jsonrpc":"2.0","id":7}"#, r#"{"jsonrpc":"2.0","id":7,"result":null}"#, "{}", "7"] {
-            assert!(matches!(read(text), Err(ClientError::BadAnswer(_))), "{text}");
+            assert!(matches!(event(text.as_bytes(), 7), Err(ClientError::BadAnswer(_))), "{text}");
+            let read = event_text(text.as_bytes(), 7, |_| None);
+            assert!(matches!(read, Err(ClientError::BadAnswer(_))), "{text}");
         }
     }
 }

@@ -15,7 +15,6 @@
 //! credentials, interceptors) to `connections` and `http1`, or to hyper's client by TLS and gRPC. Which interface of the agent is called is decided in `peer`, from the card that
 //! `discovery` keeps.
 
-mod alike;
 mod ask;
 mod builder;
 mod catch_up;
@@ -50,7 +49,6 @@ mod transport;
 mod unary;
 mod watch;
 mod wire;
-mod written;
 
 use std::fmt;
 use std::sync::Arc;
@@ -77,7 +75,7 @@ pub use error::ClientError;
 pub(crate) use feed::Feed;
 pub use intercept::Interceptor;
 pub(crate) use peer::Interface;
-pub(crate) use replied::{HeardEvent, Replied};
+pub(crate) use replied::{Replied, StreamEvent};
 pub use stream::Events;
 pub(crate) use transport::{Outgoing, bare_status, is_of_type, wrong_type};
 pub(crate) use unary::Options;

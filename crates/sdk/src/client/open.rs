@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_protocol::Event;
 use http_body::Body as _;
 use tokio::task::yield_now;
 use tokio::time::Instant;
@@ -16,6 +15,7 @@ use tokio::time::Instant;
 use super::connections::AnswerBody;
 use super::error::ClientError;
 use super::grpc;
+use super::replied::StreamEvent;
 use super::settings::Settings;
 use super::sse::{Frame, Reader};
 use super::transport::{is_of_type, whole, wrong_type};
@@ -36,7 +36,7 @@ pub(crate) struct Open {
     pub(super) wire: Wire,
     pub(super) id: u64,
     /// The task, if the stream does not show it by itself.
-    pub(super) snapshot: Option<Event>,
+    pub(super) snapshot: Option<StreamEvent>,
     /// What has been read already.
     pub(super) kept: VecDeque<Heard>,
     body: AnswerBody,
@@ -165,10 +165,10 @@ impl Open {
         self.reader.retry()
     }
 
-    pub(super) fn event(&mut self, frame: &Frame, is_first: bool) -> Result<Event, ClientError> {
-        let heard = self.wire.event(self.id, &frame.data, is_first)?;
-        self.said_all |= heard.is_last;
-        Ok(Event::received(frame.number, heard.json))
+    pub(super) fn event(&mut self, frame: &Frame, is_first: bool) -> Result<StreamEvent, ClientError> {
+        let event = self.wire.event(self.id, frame, is_first)?;
+        self.said_all |= event.is_last;
+        Ok(event)
     }
 }
 

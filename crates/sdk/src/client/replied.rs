@@ -1,9 +1,8 @@
 //! What a peer answered, in the model of v1.0, whichever wire it came over.
 
-use bytes::Bytes;
 use chancery_protocol::{
-    AgentCard, ListTaskPushNotificationConfigsResponse, ListTasksResponse, Operation, SendMessageResponse,
-    StreamResponse, Task, TaskPushNotificationConfig,
+    AgentCard, Event, ListTaskPushNotificationConfigsResponse, ListTasksResponse, Operation,
+    SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig, decode_reply, write_json,
 };
 use serde::de::DeserializeOwned;
 
@@ -21,13 +20,12 @@ pub(crate) enum Replied {
     Empty,
 }
 
-/// An event of a stream.
-#[derive(Debug)]
-pub(crate) struct HeardEvent {
-    /// As v1.0 has it.
-    pub(crate) json: Bytes,
-    /// What it says, if that has been read.
-    pub(crate) payload: Option<StreamResponse>,
+/// An event of a stream, read.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamEvent {
+    /// Its number at the peer; 0 if it has none.
+    pub(crate) number: u64,
+    pub(crate) payload: StreamResponse,
     /// Whether the peer says that no other follows. Only older versions do.
     pub(crate) is_last: bool,
 }
@@ -46,11 +44,28 @@ pub(crate) trait Expected: Sized + Send {
     fn of(replied: Replied) -> Option<Self>;
 }
 
-impl From<Bytes> for HeardEvent {
-    fn from(json: Bytes) -> Self {
-        Self { json, payload: None, is_last: false }
+// === impl StreamEvent ===
+
+impl StreamEvent {
+    /// Reads an event of v1.0.
+    pub(crate) fn read(json: &[u8]) -> Result<Self, ClientError> {
+        let read = decode_reply(json).map(|payload| Self::new(0, payload));
+        read.map_err(|error| ClientError::unreadable(&error))
+    }
+
+    pub(crate) fn new(number: u64, payload: StreamResponse) -> Self {
+        Self { number, payload, is_last: false }
+    }
+
+    /// For the wire, as v1.0 has it.
+    pub(crate) fn written(&self) -> Result<Event, ClientError> {
+        let mut json = Vec::new();
+        write_json(&mut json, &self.payload).map_err(|error| ClientError::bad(error.to_string()))?;
+        Ok(Event { number: self.number, json: json.into() })
     }
 }
+
+// === impl Replied ===
 
 impl Replied {
     /// With no more of the history than was asked for. Over HTTP+JSON and gRPC of v0.3, none of it is the same as all of
@@ -117,5 +132,23 @@ expected! {
 impl Expected for () {
     fn of(replied: Replied) -> Option<Self> {
         matches!(replied, Replied::Empty).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_given_as_v1_0_writes_it_and_user_json_as_it_came() {
+        let told = r#"{ "new":7, "status_update":{"task_id":"t", "contextId":"c","x":[],
+            "status":{"state":"TASK_STATE_WORKING"}, "metadata":{"z":1.0,"a":[1e2]}} }"#;
+        let event = StreamEvent { number: 3, ..StreamEvent::read(told.as_bytes()).unwrap() };
+        let given = event.written().unwrap();
+        let newer = r#"{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"},"metadata":{"z":1.0,"a":[1e2]}}}"#;
+        assert_eq!((given.number, &*given.json), (3, newer.as_bytes()));
+        for none in ["", "{}", "[]", r#"{"new":{}}"#, r#"{"task":{}}"#] {
+            assert!(matches!(StreamEvent::read(none.as_bytes()), Err(ClientError::BadAnswer(_))), "{none}");
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use bytes::Bytes;
 use chancery_protocol::{Error, ErrorCode, Operation, OperationRow, Request, TaskState, decode_reply};
 use http::response::Parts;
 use http::{HeaderValue, Method};
@@ -13,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::error::ClientError;
 use super::peer::Interface;
-use super::replied::{Json, Replied};
+use super::replied::{Json, Replied, StreamEvent};
 use super::transport::{Outgoing, bare_status, is_of_type, wrong_type};
 
 const A2A_JSON: HeaderValue = HeaderValue::from_static("application/a2a+json");
@@ -170,7 +169,7 @@ impl Json for Answer<'_> {
         if !is_of_type(self.head, &["application/a2a+json", "application/json"]) {
             return Err(wrong_type(self.head, "application/a2a+json"));
         }
-        decode_reply(self.body).map_err(|error| unreadable(&error))
+        decode_reply(self.body).map_err(|error| ClientError::unreadable(&error))
     }
 
     fn check(&self) -> Result<(), ClientError> {
@@ -187,10 +186,10 @@ pub(crate) fn failure(head: &Parts, body: &[u8]) -> ClientError {
 }
 
 /// The event in a frame of a stream.
-pub(crate) fn event(data: &Bytes) -> Result<Bytes, ClientError> {
+pub(crate) fn event(data: &[u8]) -> Result<StreamEvent, ClientError> {
     match error_in(data) {
         Some(error) => Err(ClientError::Peer(error)),
-        None => Ok(data.clone()),
+        None => StreamEvent::read(data),
     }
 }
 
@@ -198,12 +197,6 @@ pub(crate) fn event(data: &Bytes) -> Result<Bytes, ClientError> {
 pub(crate) fn error_in(body: &[u8]) -> Option<Error> {
     let failed: Failed<'_> = serde_json::from_slice(body).ok()?;
     Error::decode(failed.error.get().as_bytes())
-}
-
-fn unreadable(error: &Error) -> ClientError {
-    ClientError::BadAnswer(
-        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string),
-    )
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use super::error::ClientError;
 use super::open::{Heard, Open, Streamed};
 use super::progress::Progress;
+use super::replied::StreamEvent;
 use super::unary::{Options, is_safe};
 use super::{Client, retry};
 
@@ -28,7 +29,7 @@ pub struct Events {
     request: Request,
     options: Options,
     progress: Progress,
-    ready: VecDeque<Event>,
+    ready: VecDeque<StreamEvent>,
     link: Link,
     /// How often in a row it broke without anything new having come.
     failed: u32,
@@ -50,7 +51,7 @@ enum Link {
 /// A stream that has been opened again, or what came of its task meanwhile.
 pub(super) enum Opened {
     Stream(Box<Open>),
-    Outcome(Event),
+    Outcome(StreamEvent),
 }
 
 impl Client {
@@ -263,7 +264,7 @@ impl Stream for Events {
         let this = &mut *self;
         loop {
             if let Some(event) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(event)));
+                return Poll::Ready(Some(event.written()));
             }
             let outcome = match &mut this.link {
                 Link::Over => return Poll::Ready(None),

@@ -1,14 +1,14 @@
 //! The one place where a call is turned to the wire that its interface speaks, and what comes back is turned to v1.0.
 
-use bytes::Bytes;
 use chancery_protocol::jsonrpc::write_call;
 use chancery_protocol::{ErrorCode, ErrorNumbers, Operation, ProtocolBinding, Request, Version};
 use http::response::Parts;
 
 use super::error::ClientError;
 use super::peer::Interface;
-use super::replied::{HeardEvent, Replied};
+use super::replied::{Replied, StreamEvent};
 use super::settings::Settings;
+use super::sse::Frame;
 use super::transport::Outgoing;
 use super::{grpc, jsonrpc, rest};
 use crate::dialect::{v0_1, v0_3};
@@ -160,17 +160,19 @@ impl Wire {
         }
     }
 
-    /// The event in a frame of a stream, as v1.0 JSON. The first of a task is the task.
-    pub(crate) fn event(self, id: u64, data: &Bytes, is_first: bool) -> Result<HeardEvent, ClientError> {
-        match self {
-            Self::JsonRpc => jsonrpc::event(data, id).map(HeardEvent::from),
-            Self::Rest => rest::event(data).map(HeardEvent::from),
-            Self::Grpc => grpc::event(data).map(HeardEvent::from),
+    /// The event in a frame of a stream, as v1.0 has it. The first of a task is the task.
+    pub(crate) fn event(self, id: u64, frame: &Frame, is_first: bool) -> Result<StreamEvent, ClientError> {
+        let Frame { number, data } = frame;
+        let event = match self {
+            Self::JsonRpc => jsonrpc::event(data, id),
+            Self::Rest => rest::event(data),
+            Self::Grpc => grpc::event(data),
             Self::JsonRpcV0_3 => older_event(jsonrpc::event_text(data, id, SAME)?, is_first),
             Self::JsonRpcV0_1 => older_event(jsonrpc::event_text(data, id, v0_1::error_of_number)?, is_first),
             Self::RestV0_3(_) => v0_3::rest::ask::event(data),
             Self::GrpcV0_3(_) => v0_3::grpc::ask::event(data),
-        }
+        };
+        event.map(|event| StreamEvent { number: *number, ..event })
     }
 
     /// Whether a failure proves that the peer has done nothing: it does not know what it was asked, or not in this
@@ -203,7 +205,7 @@ fn older_reply(wire: Wire, operation: Operation, json: &str) -> Result<Replied, 
     if is_v0_3 { v0_3::read_reply(operation, json) } else { v0_1::read_reply(operation, json) }
 }
 
-fn older_event(json: &str, is_first: bool) -> Result<HeardEvent, ClientError> {
+fn older_event(json: &str, is_first: bool) -> Result<StreamEvent, ClientError> {
     if has_kind(json) { v0_3::read_event(json) } else { v0_1::read_event(json, is_first) }
 }
 

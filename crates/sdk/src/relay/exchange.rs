@@ -240,7 +240,7 @@ impl<'a> Exchange<'a> {
             let first = self.outstanding(peer, task_of_first, async move {
                 let mut events = client.feed(Request::SendStreamingMessage(request), options).await?;
                 let first = match events.next().await {
-                    Some(told) => told?.payload.map_err(|error| ClientError::BadAnswer(error.to_string()))?,
+                    Some(event) => event?.payload,
                     None => return Err(ClientError::BadAnswer("the stream has no event".to_owned())),
                 };
                 Ok((Box::new(first), Box::new(events)))

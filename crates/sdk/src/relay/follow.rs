@@ -172,10 +172,7 @@ impl Exchange<'_> {
             Source::Stream(events) => match timeout(silence, events.next()).await {
                 Err(_) => News::Silence(Box::pin(self.look(peer, there)).await.map(Box::new)),
                 Ok(told) => match told {
-                    Some(Ok(told)) => match told.payload {
-                        Ok(event) => News::Event(Box::new(event), told.event.number),
-                        Err(error) => News::Failed(ClientError::BadAnswer(error.to_string())),
-                    },
+                    Some(Ok(event)) => News::Event(Box::new(event.payload), event.number),
                     Some(Err(error)) => News::Failed(error),
                     None => News::End,
                 },

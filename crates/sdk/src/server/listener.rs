@@ -1,7 +1,7 @@
 //! Accepting connections, within limits, until told to stop; then letting calls finish.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +29,6 @@ use super::service::Service;
 use super::socket::{Accepted, Listener};
 use super::threads::Threads;
 use super::timer::ConnectionTimer;
-use crate::muffler::Muffler;
 use crate::runtime::Runtime;
 
 /// A site that listens.
@@ -279,9 +278,7 @@ impl Http {
     }
 }
 
-/// A connection that breaks is the other side's business. hyper wakes a connection whenever a piece of a body passes from
-/// one of its ends to the other, which is for nobody else to hear. Whether it is to stop is asked only when somebody has said so:
-/// all connections ask the same.
+/// A connection that breaks is the other side's business.
 fn ended<C>(
     connection: C,
     Stop { stopping, open }: Stop,
@@ -290,20 +287,17 @@ fn ended<C>(
 where
     C: GracefulConnection<Error = hyper::Error> + Send + 'static,
 {
-    let (mut connection, mut muffler) = (Box::pin(connection), Muffler::default());
-    let (mut stop, mut stop_muffler) = (Box::pin(stopping.cancelled_owned()), Muffler::default());
-    let mut is_told = false;
-    let served = poll_fn(move |context| {
-        muffler.poll(context, |context| {
-            if !is_told && stop_muffler.poll(context, |context| stop.as_mut().poll(context)).is_ready() {
-                is_told = true;
-                connection.as_mut().graceful_shutdown();
-            }
-            connection.as_mut().poll(context)
-        })
-    });
+    let mut connection = Box::pin(connection);
     Box::pin(async move {
-        if let Err(error) = served.await {
+        let served = tokio::select! {
+            biased;
+            () = stopping.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+            served = connection.as_mut() => served,
+        };
+        if let Err(error) = served {
             tracing::debug!(%error, "connection ended");
         }
         drop((open, permit));

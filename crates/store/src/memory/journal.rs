@@ -14,7 +14,6 @@ use crate::limits::TaskLimits;
 use crate::outbox::{Registration, check_count};
 use crate::packed::Packed;
 use crate::record::{Appended, Batch, Read, Scope, Snapshot};
-use crate::whole::Whole;
 
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -252,12 +251,6 @@ impl Journal {
 // === impl Closed ===
 
 impl Closed {
-    /// A task that came as a whole.
-    pub(super) fn of_whole(id: &TaskId, whole: &Whole, state: Option<Json>) -> Self {
-        let task = KeptTask::from_json(id.clone(), whole.outline.status.state, whole.task().into());
-        Self { task, number: 1, state }
-    }
-
     /// What a batch leaves that holds the whole life of a task, and where that is listed. It takes no look at the
     /// store, and so no lock.
     pub(super) fn of_whole_life(
@@ -267,14 +260,9 @@ impl Closed {
     ) -> Result<(Self, Task), StoreError> {
         Standing::of_nothing(id).check(&batch, limits)?;
         let (number, state) = (batch.len() as u64, batch.state.take());
-        let written: Option<Arc<[u8]>> = batch.written_task().map(Arc::from);
         let mut task = nothing(id);
         fold_all(&mut task, batch.take_changes());
-        let kept = match written {
-            Some(json) => KeptTask::from_json(task.id.clone(), task.status.state, json),
-            None => KeptTask::ended(&task)?,
-        };
-        Ok((Self { task: kept, number, state }, task))
+        Ok((Self { task: KeptTask::ended(&task)?, number, state }, task))
     }
 
     pub(super) fn read(&self, after: u64) -> Read {

@@ -19,7 +19,7 @@ mod table;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use chancery_protocol::{Json, TaskId, TaskOutline, TaskState, Timestamp};
+use chancery_protocol::{Json, TaskId, TaskState, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
@@ -29,7 +29,6 @@ use crate::fold::nothing;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, StoreCheck};
 use crate::reserved::KeyUse;
-use crate::whole::Whole;
 use admission::Admissions;
 use edge::Edges;
 use journal::{Closed, Journal, Terms};
@@ -173,10 +172,7 @@ impl MemoryStore {
         gone.into_iter().map(|(_, tasks)| tasks.lock().clear()).sum()
     }
 
-    fn commit(&self, scope: &Scope, id: &TaskId, mut batch: Box<Batch>) -> Result<Appended, StoreError> {
-        if let Some(whole) = batch.take_whole(id, &self.limits.task)? {
-            return self.commit_whole(scope, id, *whole, batch.state);
-        }
+    fn commit(&self, scope: &Scope, id: &TaskId, batch: Box<Batch>) -> Result<Appended, StoreError> {
         if batch.is_whole_life() {
             return self.commit_whole_life(scope, id, batch);
         }
@@ -198,22 +194,6 @@ impl MemoryStore {
             }
         }
         Ok(appended)
-    }
-
-    fn commit_whole(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        whole: Whole,
-        state: Option<Json>,
-    ) -> Result<Appended, StoreError> {
-        let closed = Closed::of_whole(id, &whole, state);
-        let (number, task) = (closed.number, closed.task.clone());
-        let TaskOutline { context_id, status, .. } = whole.outline;
-        let tasks = self.tasks_of(scope);
-        tasks.lock().insert(id, Listed::Closed(closed), (context_id, &status))?;
-        self.ended(tasks, id, status.timestamp);
-        Ok(Appended { events: Vec::new(), number, task, push: false })
     }
 
     fn commit_whole_life(

@@ -139,16 +139,11 @@ pub(super) fn ready(
     limits: &TaskLimits,
     clock: &Clock,
 ) -> Result<(Body, Kept), StoreError> {
-    if let Some(whole) = batch.take_whole(id, limits)? {
-        let (context, status) = (whole.outline.context_id.clone(), &whole.outline.status);
-        return Ok(ended(id, context, Rank::of_life(status, clock), Fold::written(whole.task(), 1)));
-    }
     let length = batch.len() as u64;
     if batch.is_whole_life() && Standing::of_nothing(id).check(&batch, limits).is_ok() {
-        let written = batch.written_task().map(|json| Fold::written(json, length));
         let mut task = nothing(id);
         fold_all(&mut task, batch.take_changes());
-        let fold = written.map_or_else(|| Fold::of(&task, length), Ok)?;
+        let fold = Fold::of(&task, length)?;
         return Ok(ended(id, task.context_id, Rank::of_life(&task.status, clock), fold));
     }
     let (json, ends) = batch.encode_joined()?;
@@ -202,12 +197,7 @@ impl Fold {
     pub(super) fn of(task: &Task, number: u64) -> serde_json::Result<Self> {
         let mut json = Vec::with_capacity(1024);
         write_json(&mut json, task)?;
-        Ok(Self::written(&json, number))
-    }
-
-    /// The same, of a task that is there as JSON.
-    fn written(json: &[u8], number: u64) -> Self {
-        Self { number, sum: sum::of(&[json]), json: json.into() }
+        Ok(Self { number, sum: sum::of(&[&json]), json: json.into() })
     }
 }
 

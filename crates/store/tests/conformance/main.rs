@@ -24,7 +24,6 @@ mod retention;
 mod scopes;
 mod spend;
 mod support;
-mod whole;
 
 use std::sync::Arc;
 
@@ -45,11 +44,10 @@ macro_rules! store_suite {
                 a_created_task_is_there, numbers_follow_each_other, reads_from_any_position,
                 a_batch_is_all_or_nothing, transitions_follow_the_protocol, nothing_follows_the_end,
                 a_task_is_created_once, an_unknown_task_takes_nothing, history_is_in_order,
-                events_are_kept_byte_for_byte, events_are_shown_as_they_were_written,
+                events_are_kept_byte_for_byte, what_is_noted_about_a_status_is_kept_with_it,
                 a_whole_life_in_one_batch_is_compacted_at_once, a_whole_life_that_is_watched_keeps_its_events,
                 the_state_value_rides_with_the_batch,
             }
-            checks! { whole => open: a_task_that_comes_whole_is_kept_as_it_came, }
             checks! { fold => store(open): the_task_is_the_fold_of_its_events, }
             checks! { scopes => store(open):
                 other_scopes_see_nothing, other_scopes_change_nothing, scopes_hold_the_same_id_apart,

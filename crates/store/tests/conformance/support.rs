@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, OnceLock};
 
 use chancery_protocol::{
     Artifact, ContextId, Edge, Event, Json, JsonObject, KeptTask, Message, Part, StreamResponse, Task,
-    TaskArtifactUpdateEvent, TaskId, TaskOutline, TaskPushNotificationConfig, TaskState, TaskStatus,
+    TaskArtifactUpdateEvent, TaskId, TaskPushNotificationConfig, TaskState, TaskStatus,
     TaskStatusUpdateEvent, Timestamp,
 };
 use chancery_store::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, Store};
@@ -57,12 +57,6 @@ pub(crate) fn draft(id: &str) -> Draft {
 /// Begins a batch that creates the task, with a message that names it.
 pub(crate) fn create(id: &str, state: TaskState, millis: i64) -> Draft {
     draft(id).created(state, millis)
-}
-
-/// A task that has ended and comes as a whole.
-pub(crate) fn ended(id: &str, task: &str) -> Draft {
-    let outline = TaskOutline::read(task).unwrap();
-    Draft { batch: Batch::of_ended(outline, format!(r#"{{"task":{task}}}"#).into()), ..draft(id) }
 }
 
 impl Draft {
@@ -141,12 +135,6 @@ impl Draft {
 
     pub(crate) fn state(mut self, json: &str) -> Self {
         self.batch.state = Some(Json::parse(json).unwrap());
-        self
-    }
-
-    /// The last event came as this.
-    pub(crate) fn written(mut self, json: &str) -> Self {
-        self.batch.as_written(json.to_owned().into());
         self
     }
 

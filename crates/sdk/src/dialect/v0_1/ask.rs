@@ -1,13 +1,11 @@
 //! The client's half: what a peer of v0.1 answers, in the model of v1.0.
 
-use bytes::Bytes;
 use chancery_protocol::{
-    Error, ErrorCode, Operation, SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig,
-    decode_reply, write_json,
+    ErrorCode, Operation, SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig, decode_reply,
 };
 
 use super::model::{Heard, Newer};
-use crate::client::{ClientError, HeardEvent, Replied};
+use crate::client::{ClientError, Replied, StreamEvent};
 
 /// Reads the answer of an operation. A stream is no answer.
 pub(crate) fn read_reply(operation: Operation, json: &str) -> Result<Replied, ClientError> {
@@ -21,10 +19,10 @@ pub(crate) fn read_reply(operation: Operation, json: &str) -> Result<Replied, Cl
     })
 }
 
-/// Reads an event of a stream, and writes it as one of v1.0. There, a stream begins with the task.
-pub(crate) fn read_event(json: &str, is_first: bool) -> Result<HeardEvent, ClientError> {
-    let unreadable = |error: &serde_json::Error| ClientError::BadAnswer(error.to_string());
-    let Heard { event, is_last } = Heard::read(json).map_err(|error| unreadable(&error))?;
+/// Reads an event of a stream as one of v1.0. There, a stream begins with the task.
+pub(crate) fn read_event(json: &str, is_first: bool) -> Result<StreamEvent, ClientError> {
+    let Heard { event, is_last } =
+        Heard::read(json).map_err(|error| ClientError::BadAnswer(error.to_string()))?;
     let event = match event {
         StreamResponse::StatusUpdate(update) if is_first => StreamResponse::Task(Task {
             id: update.task_id,
@@ -36,9 +34,7 @@ pub(crate) fn read_event(json: &str, is_first: bool) -> Result<HeardEvent, Clien
         }),
         event => event,
     };
-    let mut newer = Vec::with_capacity(json.len() + 64);
-    write_json(&mut newer, &event).map_err(|error| unreadable(&error))?;
-    Ok(HeardEvent { json: Bytes::from(newer), payload: Some(event), is_last })
+    Ok(StreamEvent { is_last, ..StreamEvent::new(0, event) })
 }
 
 /// What a number means here, where it means something else in v1.0, or nothing.
@@ -57,9 +53,6 @@ fn read<T>(json: &str) -> Result<T, ClientError>
 where
     Newer<T>: serde::de::DeserializeOwned,
 {
-    let Newer(value) = decode_reply(json.as_bytes()).map_err(|error: Error| {
-        let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        ClientError::BadAnswer(why)
-    })?;
+    let Newer(value) = decode_reply(json.as_bytes()).map_err(|error| ClientError::unreadable(&error))?;
     Ok(value)
 }

@@ -1,11 +1,10 @@
 //! The half of the client that both bindings share: what a peer of v0.3 answers, in the model of v1.0.
 
-use bytes::Bytes;
-use chancery_protocol::{AgentCard, Error, ErrorCode, Operation, decode_reply, write_json};
+use chancery_protocol::{AgentCard, Error, ErrorCode, Operation, decode_reply};
 use http::StatusCode;
 
 use super::model::{Heard, Newer, newer_configs};
-use crate::client::{ClientError, HeardEvent, Replied};
+use crate::client::{ClientError, Replied, StreamEvent};
 use crate::dialect::card;
 
 /// Reads the answer of an operation. A stream is no answer.
@@ -24,7 +23,8 @@ pub(crate) fn read_reply(operation: Operation, json: &str) -> Result<Replied, Cl
             Replied::PushConfigs(newer_configs(json).map_err(|error| unreadable(&error))?)
         }
         Operation::GetExtendedAgentCard => {
-            let card: AgentCard = card::read(json.as_bytes()).map_err(|error| explained(&error))?;
+            let card: AgentCard =
+                card::read(json.as_bytes()).map_err(|error| ClientError::unreadable(&error))?;
             Replied::Card(Box::new(card))
         }
         Operation::DeleteTaskPushNotificationConfig
@@ -33,12 +33,10 @@ pub(crate) fn read_reply(operation: Operation, json: &str) -> Result<Replied, Cl
     })
 }
 
-/// Reads an event of a stream, and writes it as one of v1.0.
-pub(crate) fn read_event(json: &str) -> Result<HeardEvent, ClientError> {
+/// Reads an event of a stream as one of v1.0.
+pub(crate) fn read_event(json: &str) -> Result<StreamEvent, ClientError> {
     let Heard { event, is_last } = Heard::read(json).map_err(|error| unreadable(&error))?;
-    let mut newer = Vec::with_capacity(json.len() + 64);
-    write_json(&mut newer, &event).map_err(|error| unreadable(&error))?;
-    Ok(HeardEvent { json: Bytes::from(newer), payload: Some(event), is_last })
+    Ok(StreamEvent { is_last, ..StreamEvent::new(0, event) })
 }
 
 /// What a status says of an operation, for peers whose body says no more than a sentence.
@@ -67,15 +65,10 @@ fn read<T>(json: &str) -> Result<T, ClientError>
 where
     Newer<T>: serde::de::DeserializeOwned,
 {
-    let Newer(value) = decode_reply(json.as_bytes()).map_err(|error| explained(&error))?;
+    let Newer(value) = decode_reply(json.as_bytes()).map_err(|error| ClientError::unreadable(&error))?;
     Ok(value)
 }
 
 fn unreadable(error: &serde_json::Error) -> ClientError {
     ClientError::BadAnswer(error.to_string())
-}
-
-fn explained(error: &Error) -> ClientError {
-    let why = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-    ClientError::BadAnswer(why)
 }

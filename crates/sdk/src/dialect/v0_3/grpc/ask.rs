@@ -1,6 +1,5 @@
 //! The client's half of gRPC.
 
-use bytes::Bytes;
 use chancery_protocol::{
     ALL_ERROR_CODES, Error, ErrorCode, Operation, PushConfigId, Request, TaskId, TaskPushNotificationConfig,
     write_json,
@@ -12,7 +11,7 @@ use super::super::model::{Form, Older, OlderSend};
 use super::super::{read_event, read_reply};
 use super::{CONFIGS, SERVICE, TASKS, method};
 use crate::client::grpc::{self, Answer};
-use crate::client::{ClientError, HeardEvent, Interface, Outgoing, Replied};
+use crate::client::{ClientError, Interface, Outgoing, Replied, StreamEvent};
 use crate::protobuf::a2a_v0_3;
 
 /// How a request looks.
@@ -110,7 +109,7 @@ fn is_named(reason: &str, name: &str) -> bool {
 }
 
 /// The event in a message of a stream.
-pub(crate) fn event(data: &Bytes) -> Result<HeardEvent, ClientError> {
+pub(crate) fn event(data: &[u8]) -> Result<StreamEvent, ClientError> {
     let json = grpc::json_of(&a2a_v0_3::STREAM_RESPONSE, data)?;
     read_event(std::str::from_utf8(&json).map_err(|_| ClientError::bad("an event is not UTF-8"))?)
 }

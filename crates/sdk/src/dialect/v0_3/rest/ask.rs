@@ -13,7 +13,7 @@ use super::super::{error_by_status, read_event, read_reply};
 use super::{CARD, PREFIX};
 use crate::client::rest::{error_in, path_query, row, segment, variables};
 use crate::client::{
-    ClientError, HeardEvent, Interface, Outgoing, Replied, bare_status, is_of_type, wrong_type,
+    ClientError, Interface, Outgoing, Replied, StreamEvent, bare_status, is_of_type, wrong_type,
 };
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -119,7 +119,7 @@ pub(crate) fn failure(operation: Operation, head: &Parts, body: &[u8]) -> Client
 }
 
 /// The event in a frame of a stream.
-pub(crate) fn event(data: &Bytes) -> Result<HeardEvent, ClientError> {
+pub(crate) fn event(data: &[u8]) -> Result<StreamEvent, ClientError> {
     #[derive(Deserialize)]
     struct Failed {
         code: i64,
