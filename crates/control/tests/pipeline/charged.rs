@@ -127,15 +127,21 @@ fn a_report_above_the_hold_is_charged_as_far_as_there_is_room_and_the_rest_is_an
         (Setup { root_cap, ..Setup::default() }, None, 400),
         (Setup { policy, usd_per_minute: Some(500), ..Setup::default() }, None, 350),
         (Setup { usd_per_minute: Some(500), ..Setup::default() }, Some(300), 300),
+        // Of an agent that nobody trusts no report takes more than was held.
+        (Setup { usd_per_minute: Some(500), untrusted: true, ..Setup::default() }, None, 100),
     ];
     for (setup, ceiling, most) in bounds {
         let world = Arc::new(World::default());
-        let plane = plane(&Setup { price: Some(100), ..setup }, &world);
+        let setup = Setup { price: Some(100), ..setup };
+        let plane = plane(&setup, &world);
         let worker = working();
         let mut outset = call("alice");
         outset.context.ceiling_micro_usd = ceiling;
         let hold = begun(&remote(&plane, "worker", worker.clone()), &worker, outset, TASK);
         worker.calls.lock().clear();
+        if setup.untrusted {
+            hold.spend(spent(10_000).expect("a report")).expect("it stops nothing either");
+        }
         let settling = settle(&*hold, CallOutcome::Task(TaskState::Completed), spent(10_000));
         assert_eq!(settling.settled.charged.micro_usd, most);
         assert_eq!(settling.settled.overrun, Amount { micro_usd: 10_000 - most, ..Amount::default() });

@@ -134,6 +134,8 @@ pub(crate) struct Setup {
     pub(crate) federation: Option<Arc<Federation>>,
     pub(crate) policy: PolicyLimits,
     pub(crate) price: Option<u64>,
+    /// Whether nobody trusts the worker.
+    pub(crate) untrusted: bool,
     pub(crate) observed: &'static [&'static str],
     /// What a call to the planner costs.
     pub(crate) planner_price: Option<u64>,
@@ -154,6 +156,9 @@ pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
     let mut prices = PriceSettings::default();
     if let Some(per_call) = setup.price {
         prices.agents.insert("worker".into(), Price { per_call, per_1k_tokens: 0 });
+    }
+    if setup.untrusted {
+        prices.untrusted.insert("worker".into());
     }
     if let Some(per_call) = setup.planner_price {
         prices.agents.insert("planner".into(), Price { per_call, per_1k_tokens: 0 });

@@ -33,15 +33,15 @@ use site::Site;
 
 #[test]
 fn an_agent_in_another_process_answers_as_one_that_the_gateway_runs() {
-    judge(&Site::remote(&[]));
+    judge(&Site::remote(&[]), &[]);
 }
 
 #[test]
 fn so_does_one_that_speaks_v0_3_only() {
-    judge(&Site::remote(&["--without-version", "1.0"]));
+    judge(&Site::remote(&["--without-version", "1.0"]), &[]);
 }
 
 #[test]
 fn two_gateways_that_run_the_agent_themselves_answer_alike() {
-    judge(&Site::local());
+    judge(&Site::local(), &[]);
 }
