@@ -31,13 +31,7 @@ use judge::judge;
 use site::Site;
 
 /// Where that SDK does otherwise.
-const KNOWN: [(&str, &str); 2] = [
-    (
-        "a caller of v0.3",
-        "a send that does not wait shows the agent's first event, and its first event may be the end",
-    ),
-    ("media types that it does not take", "it takes every media type"),
-];
+const KNOWN: [(&str, &str); 1] = [("media types that it does not take", "it takes every media type")];
 
 #[test]
 fn an_agent_on_another_sdk_answers_as_one_that_the_gateway_runs() {

@@ -55,7 +55,7 @@ pub(crate) const ALL: [Scenario; 18] = [
         caller.post("", &ask("tasks/get", json!({"id": sent["result"]["id"]})));
         caller.post("", &ask("message/send", said("tck-message-response")));
         caller.post("", &ask("message/stream", said("tck-message-response")));
-        caller.post("v1/message:send", &json!({"request": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "tck-complete-task"}]}}).to_string());
+        caller.post("v1/message:send", &json!({"request": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "tck-complete-task"}]}, "configuration": {"blocking": true}}).to_string());
     }),
     ("callers by REST and of the plain profile", |caller| {
         let sent = caller.post("message:send", &message("tck-artifact-text").to_string());

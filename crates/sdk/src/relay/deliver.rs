@@ -42,11 +42,11 @@ impl Exchange<'_> {
         let client = peer.client.clone();
         tokio::spawn(async move {
             let answer = client.ask(Request::SendMessage(Box::new(request)), options).await;
-            if let Err(mpsc::error::SendError((delivered, answer))) =
+            // If the turn has ended meanwhile, the task says how.
+            if let Err(mpsc::error::SendError((delivered, Err(error)))) =
                 answers.send((Box::new(delivered), answer)).await
             {
-                // The turn has ended meanwhile; the task says how.
-                delivered.answer(answer.map(drop).map_err(told)).await;
+                delivered.answer(Err(told(error))).await;
             }
         });
         Ok(())
@@ -67,12 +67,11 @@ impl Exchange<'_> {
                 return Ok(None);
             }
         };
+        // What ends the turn is committed after this, and answers the message then.
         if let Ok(None) = &taken {
             let _ = self.turn.sink.flush().await;
+            tokio::spawn(delivered.answer_when_shown());
         }
-        // What ends the turn is committed after this.
-        let is_ending = !matches!(taken, Ok(None));
-        tokio::spawn(delivered.answer_when_shown(is_ending, self.turn.cancellation()));
         taken
     }
 }

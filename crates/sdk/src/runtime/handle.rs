@@ -163,32 +163,37 @@ impl Delivered {
         }
     }
 
-    /// Answers the client once the turn is over, or before that if the task waits for its client or the client does not wait.
-    pub(crate) async fn answer_when_shown(self, is_ending: bool, over: CancellationToken) {
+    /// Answers the client once the task has ended or waits for somebody, or at once if the client does not wait.
+    pub(crate) async fn answer_when_shown(self) {
         let at_once = self.configuration().is_some_and(|wanted| wanted.return_immediately);
         let TurnHandle { core, scope, task } = self.handle.clone();
-        let settled = async {
-            if is_ending {
-                return over.cancelled().await;
-            }
-            if !at_once {
-                let settled = core.tasks.settled(&scope, &task);
-                let _ = over.run_until_cancelled(settled).await;
-            }
-        };
-        let _ = tokio::time::timeout(core.spec.blocking_timeout, settled).await;
+        if !at_once {
+            let settled = core.tasks.settled(&scope, &task);
+            let _ = tokio::time::timeout(core.spec.blocking_timeout, settled).await;
+        }
         self.answer(Ok(())).await;
     }
 
     /// Answers the client with the task as it stands, or with an error, and settles the call.
     pub async fn answer(mut self, outcome: Result<(), Error>) {
-        let Some(answers) = self.answers.take() else { return };
-        let TurnHandle { core, scope, task } = &self.handle;
+        if let Some(answers) = self.answers.take() {
+            self.handle.clone().answer(self.own_hold(), answers, outcome).await;
+        }
+    }
+
+    /// What the call holds, if it has a record of its own.
+    fn own_hold(&self) -> Option<Arc<dyn Hold>> {
+        self.incoming.context.hold.clone().filter(|_| !self.pays_for_task)
+    }
+}
+
+impl TurnHandle {
+    async fn answer(self, hold: Option<Arc<dyn Hold>>, answers: Answers, outcome: Result<(), Error>) {
+        let Self { core, scope, task } = &self;
         let snapshot = core.tasks.snapshot(scope, task).await;
-        let own = self.incoming.context.hold.as_ref().filter(|_| !self.pays_for_task);
-        if let (Some(hold), Ok(snapshot)) = (own, &snapshot) {
+        if let (Some(hold), Ok(snapshot)) = (hold, &snapshot) {
             let outcome = CallOutcome::Task(snapshot.task.state());
-            if let Err(error) = core.tasks.record_call(&**hold, task, outcome, None).await {
+            if let Err(error) = core.tasks.record_call(&*hold, task, outcome, None).await {
                 tracing::error!(task.id = %task, %error, "the record of a call for task {task} is lost");
             }
         }
@@ -197,6 +202,29 @@ impl Delivered {
             Err(error) => Err(error),
         };
         answers.send(&answer);
+    }
+
+    /// Waits until the turn that runs has ended and said so.
+    async fn turn_over(&self) {
+        let live = self.core.tasks.live.find(&self.scope, &self.task);
+        let running = live.and_then(|live| live.work.lock().running.clone());
+        if let Some(running) = running {
+            let _ = tokio::time::timeout(self.core.spec.blocking_timeout, running.cancelled()).await;
+        }
+    }
+}
+
+/// A message that nobody answers is answered with what its turn left.
+impl Drop for Delivered {
+    fn drop(&mut self) {
+        let Some(answers) = self.answers.take() else { return };
+        let (handle, hold) = (self.handle.clone(), self.own_hold());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                handle.turn_over().await;
+                handle.answer(hold, answers, Ok(())).await;
+            });
+        }
     }
 }
 
