@@ -304,6 +304,7 @@ impl Outcome {
     }
 
     /// Whether the task is over, where an outcome that was forwarded leaves it in this state.
+    #[cfg(feature = "client")]
     pub(crate) fn ends_task(&self, forwarded: TaskState) -> bool {
         match self.forwarded {
             Some(_) => forwarded.is_terminal(),

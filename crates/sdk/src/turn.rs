@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Denied, Error, Json, JsonError, JsonObject, Message, Part, PeerWatch,
-    Principal, SendMessageConfiguration, StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
+    Artifact, ArtifactId, ContextId, Denied, Error, Json, JsonError, JsonObject, Message, Part, Principal,
+    SendMessageConfiguration, StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,8 +47,10 @@ pub(crate) struct Facts {
     pub(crate) purpose: Purpose,
     pub(crate) waits: CallerWaits,
     /// The member of a pool that the gates have chosen, and who wants to hear how it does.
+    #[cfg(feature = "client")]
     pub(crate) peer: Option<Arc<str>>,
-    pub(crate) peer_watch: Option<Arc<dyn PeerWatch>>,
+    #[cfg(feature = "client")]
+    pub(crate) peer_watch: Option<Arc<dyn chancery_protocol::PeerWatch>>,
     pub(crate) handle: TurnHandle,
 }
 

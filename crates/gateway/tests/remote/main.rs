@@ -48,6 +48,7 @@ mod killed;
 mod pool;
 mod repeated;
 mod reports;
+mod stormed;
 mod token;
 mod unpriced;
 

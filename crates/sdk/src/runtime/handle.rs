@@ -4,15 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Call, CallContext, CallOutcome, Error, Hold, Message, Role, SendMessageConfiguration, Task, TaskId,
-    TaskStatus, USAGE_EXTENSION, Usage, Waiting,
+    Call, CallOutcome, Error, Hold, Message, Role, SendMessageConfiguration, Task, TaskId, TaskStatus,
+    USAGE_EXTENSION, Usage, Waiting,
 };
 use chancery_store::{Batch, Scope, StoreError};
-use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use super::queue::{Answers, Incoming, Queued};
-use crate::agent::{Sent, TaskHandle};
+use crate::agent::Sent;
 use crate::tasks::from_store;
 
 /// A turn's way back to the runtime that runs it.
@@ -43,17 +42,20 @@ impl TurnHandle {
     }
 
     /// The same of any task that belongs to the same caller and agent.
-    pub(crate) async fn sibling(&self, id: &TaskId) -> Option<TaskHandle> {
+    #[cfg(feature = "client")]
+    pub(crate) async fn sibling(&self, id: &TaskId) -> Option<crate::agent::TaskHandle> {
         let found = self.core.tasks.store.snapshot(&self.scope, id).await.ok()?;
         let principal = self.core.own_context(&self.scope).principal;
-        Some(TaskHandle { principal, task: id.clone(), state: found.state })
+        Some(crate::agent::TaskHandle { principal, task: id.clone(), state: found.state })
     }
 
     /// A secret from which ids for agents elsewhere derive.
+    #[cfg(feature = "client")]
     pub(crate) fn context_secret(&self) -> [u8; 32] {
         self.core.tasks.store.context_secret()
     }
 
+    #[cfg(feature = "client")]
     pub(crate) fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -82,9 +84,10 @@ impl TurnHandle {
     }
 
     /// The agent has been asked about a task that waits: whoever looks at it may see it now.
+    #[cfg(feature = "client")]
     pub(crate) fn refreshed(&self) {
         if let Some(live) = self.core.tasks.live.find(&self.scope, &self.task) {
-            live.work.lock().refreshed.take().iter().for_each(CancellationToken::cancel);
+            live.work.lock().refreshed.take().iter().for_each(tokio_util::sync::CancellationToken::cancel);
         }
     }
 
@@ -127,7 +130,8 @@ impl Delivered {
         self.incoming.configuration.as_ref()
     }
 
-    pub(crate) fn context(&self) -> &CallContext {
+    #[cfg(feature = "client")]
+    pub(crate) fn context(&self) -> &chancery_protocol::CallContext {
         &self.incoming.context
     }
 
@@ -164,6 +168,7 @@ impl Delivered {
     }
 
     /// Answers the client once the task has ended or waits for somebody, or at once if the client does not wait.
+    #[cfg(feature = "client")]
     pub(crate) async fn answer_when_shown(self) {
         let at_once = self.configuration().is_some_and(|wanted| wanted.return_immediately);
         let TurnHandle { core, scope, task } = self.handle.clone();

@@ -44,7 +44,9 @@ impl Core {
             lineage: context.lineage,
             purpose: Purpose::Message,
             waits: CallerWaits::ForOutcome,
+            #[cfg(feature = "client")]
             peer: context.peer,
+            #[cfg(feature = "client")]
             peer_watch: context.peer_watch,
             handle: TurnHandle::new(self.clone(), scope.clone(), sink.task_id().clone()),
         })

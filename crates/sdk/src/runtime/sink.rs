@@ -258,6 +258,7 @@ impl Sink {
     }
 
     /// How much was recorded.
+    #[cfg(feature = "client")]
     pub(crate) fn recorded(&self) -> u64 {
         self.inner.lock().recorded
     }
@@ -279,6 +280,7 @@ impl Sink {
     }
 
     /// Whether the turn ends only because the process does.
+    #[cfg(feature = "client")]
     pub(crate) fn is_abandoned(&self) -> bool {
         self.inner.lock().abandoned
     }
