@@ -49,6 +49,7 @@ mod pool;
 mod repeated;
 mod reports;
 mod stormed;
+mod surged;
 mod token;
 mod unpriced;
 
