@@ -123,7 +123,7 @@ impl Caller {
             Some(key) => call.with("Authorization", format!("Bearer {key}")),
             None => call,
         };
-        self.headers.iter().fold(call, |call, (name, value)| call.with(*name, value.clone()))
+        self.headers.iter().fold(call, |call, (name, value)| call.with(name, value.clone()))
     }
 }
 

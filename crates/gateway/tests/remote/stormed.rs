@@ -130,7 +130,7 @@ async fn no_shared_budget_is_passed_whatever_agents_do_and_however_often_the_gat
         let executed = hostile.of(spoken).executions("").iter().filter(|note| note["wire"] == *wire).count();
         let paid =
             rows.iter().filter(|row| row.at("agent") == name && row.charged_or_held() >= PRICE).count();
-        if executed == 0 || executed > paid {
+        if executed > paid {
             wrong.push(format!(
                 "{name}: it worked {executed} times, {paid} calls were charged at least its price"
             ));
