@@ -1,7 +1,7 @@
 //! A call that was let through: its record, and the handle that whoever serves it keeps until it is settled.
 //!
-//! Nothing here decides. The gates make a [`Hold`]; the runtime and the relay ask it what to write along with the
-//! events of the task, in the same transaction, and tell it what was committed.
+//! Nothing here decides. The gates make a [`Hold`]; the runtime asks it what to write along with the
+//! events of the task, in the same transaction, and tells it what was committed.
 
 use std::fmt;
 use std::sync::Arc;

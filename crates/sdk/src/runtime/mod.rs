@@ -2,7 +2,7 @@
 //!
 //! Follow a message: `take` decides which task it is for and `send` how its sender waits; `drive` runs the turn
 //! and commits what the agent put into its `sink` to [`crate::tasks`], which shows it to everyone who watches. Beside
-//! that way: `recover` ends what an earlier process left behind, `queued` has the tasks of messages that are not let through yet.
+//! that way: `recover` ends or goes on with what an earlier process left, `queued` has the tasks of messages that are not let through yet.
 
 mod drive;
 mod emit;

@@ -1,6 +1,6 @@
 //! What admitted calls hold, by the tasks that have come of them.
 //!
-//! Every batch of a task passes [`Tasks::append`](super::Tasks::append), whoever has made it: a turn, a follower, a
+//! Every batch of a task passes [`Tasks::append`](super::Tasks::append), whoever has made it: a turn, a
 //! cancel, the recovery after a restart. So that is where the record of the call is put into the batch, and where the
 //! hold hears that it was committed.
 

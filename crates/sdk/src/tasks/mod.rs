@@ -1,8 +1,7 @@
 //! The tasks of one agent, whoever works on them: the journal they are in, who watches them, who else is to be told.
 //!
-//! A [`Runtime`](crate::Runtime) has such tasks, on which its agent works, and so has a relay, whose tasks an agent
-//! elsewhere works on. Either commits what is new with [`Tasks::append`] and then shows it with [`Live::publish`]; what
-//! callers look at is the same for both.
+//! A [`Runtime`](crate::Runtime) commits what is new with [`Tasks::append`] and then shows it with [`Live::publish`], whether its
+//! agent works here or elsewhere.
 
 mod failure;
 mod holds;
