@@ -34,10 +34,8 @@
 
 mod agent;
 mod alarm;
-mod at_once;
 #[cfg(feature = "server")]
 mod binding;
-mod canceled;
 #[cfg(feature = "client")]
 mod client;
 mod delegate;

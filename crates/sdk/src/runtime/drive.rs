@@ -5,7 +5,6 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
@@ -13,20 +12,19 @@ use std::time::Instant;
 use chancery_protocol::{
     CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, TaskId, TaskState, TaskStatus,
 };
-use chancery_store::{Admission, Appended, Batch, ReservationChange, Scope, StoreError};
+use chancery_store::{Admission, Appended, Batch, ReservationChange, Scope, Snapshot, StoreError};
 use tokio::sync::oneshot;
 
 use super::Core;
 use super::Live;
 use super::failure::{conclude_failure, conclude_panic};
-use super::launch::{FirstPoll, Opened};
 use super::reserve::{Reservation, answered};
 use super::sink::{Sink, is_full};
+use super::start::OpenedTask;
 use super::stop::Stop;
 use crate::agent::{AgentFuture, Failure, Outcome, Sent};
-use crate::at_once::at_once;
-use crate::canceled::Canceled;
 use crate::tasks::{TurnEnd, from_store, task_is_over};
+use crate::turn::CallerWaits;
 
 /// A turn that is being run.
 pub(super) struct Drive {
@@ -35,7 +33,8 @@ pub(super) struct Drive {
     pub(super) sink: Arc<Sink>,
     pub(super) agent: AgentFuture,
     pub(super) deadline: Instant,
-    pub(super) end: Option<Arc<TurnEnd>>,
+    /// Where the turn's streams end, if that is before its task does.
+    pub(super) end: Arc<TurnEnd>,
     /// Entered when somebody could come to know of the task; a turn that ends at its first poll never is.
     pub(super) live: Option<Arc<Live>>,
     /// Whether there is anything of the task in the journal.
@@ -52,13 +51,13 @@ pub(super) struct Drive {
     pub(super) found: Option<Box<TaskStatus>>,
     /// What the call holds, until that goes into the journal with the first batch.
     pub(super) hold: Option<Arc<dyn Hold>>,
+    pub(super) waits: CallerWaits,
+    /// The task as it was before the message was taken into it.
+    pub(super) before: Option<Snapshot>,
     /// Told when the task comes to exist, if somebody waits for that.
-    pub(super) opened: Option<oneshot::Sender<Opened>>,
-    /// Told when the task waits for somebody while its turn goes on, if somebody waits for that.
-    pub(super) parked: Option<oneshot::Sender<KeptTask>>,
-    /// Whether the task is to be there before the agent has said anything.
-    pub(super) shows_beginning: bool,
-    pub(super) first: FirstPoll,
+    pub(super) opened: Option<oneshot::Sender<OpenedTask>>,
+    /// Told when the turn ends, or its task waits for somebody while it goes on, if somebody waits for that.
+    pub(super) settled: Option<oneshot::Sender<Result<Done, Error>>>,
 }
 
 /// What came of a turn.
@@ -97,7 +96,12 @@ pub(super) enum Step {
 // === impl Drive ===
 
 impl Drive {
-    pub(super) async fn run(mut self: Box<Self>) -> Result<Done, Error> {
+    pub(super) async fn run(mut self: Box<Self>) {
+        let done = self.run_to_end().await;
+        self.tell_settled(done);
+    }
+
+    async fn run_to_end(&mut self) -> Result<Done, Error> {
         let ending = match self.begin_and_work().await {
             Ok(ending) => ending,
             Err(StoreError::Transition { .. }) => Ending::Stopped,
@@ -238,10 +242,10 @@ impl Drive {
     }
 
     async fn begin_and_work(&mut self) -> Result<Ending, StoreError> {
-        if self.shows_beginning && self.committed {
+        if self.committed {
             self.tell_opened();
         }
-        if self.shows_beginning && self.first == FirstPoll::Elsewhere {
+        if self.waits == CallerWaits::No && !self.sink.is_unopened() {
             if !self.committed {
                 let batch = self.sink.take_batch(None);
                 self.commit(batch, false).await?;
@@ -255,25 +259,18 @@ impl Drive {
     /// Drives the agent to its end.
     async fn work(&mut self) -> Result<Ending, StoreError> {
         let mut stop = Stop::default();
-        if self.core.spec.works_elsewhere {
-            stop.abandoned = Some(Canceled::new(self.core.abandoned.clone()));
-        }
-        // Whether the agent waits for something, and nobody has had a chance to wake it.
-        let mut agent_waits = false;
         loop {
             // Taken apart before anything is awaited: a turn that waits is not to hold room for how it may end.
-            let batch = match self.step(&mut stop, agent_waits).await {
+            let batch = match self.step(&mut stop).await {
                 Step::Emitted(batch) => batch,
                 over => return Ok(self.ending(over).await),
             };
             if self.sink.dispatch_is_asked() {
                 self.dispatch(batch).await?;
-                agent_waits = false;
                 continue;
             }
             let more_is_coming = is_full(&batch);
-            let took_no_time = self.commit_and_tell(batch).await?;
-            agent_waits = took_no_time && !more_is_coming;
+            self.commit(batch, false).await?;
             if more_is_coming {
                 // A long burst is shown while it goes on, and leaves room for others.
                 tokio::task::yield_now().await;
@@ -308,38 +305,30 @@ impl Drive {
         }
     }
 
-    /// Goes on until there is something to do. If the agent is known to wait, it is not asked before it has been woken.
-    fn step(&mut self, stop: &mut Stop, mut agent_waits: bool) -> impl Future<Output = Step> {
+    /// Goes on until there is something to do.
+    fn step(&mut self, stop: &mut Stop) -> impl Future<Output = Step> {
         poll_fn(move |context| {
-            if !std::mem::take(&mut agent_waits) {
-                self.sink.unpark();
-                match catch_unwind(AssertUnwindSafe(|| self.agent.as_mut().poll(context))) {
-                    Err(panic) => return Poll::Ready(Step::Panicked(panic)),
-                    Ok(Poll::Ready(returned)) => return Poll::Ready(Step::Returned(returned)),
-                    Ok(Poll::Pending) => {}
-                }
+            self.sink.unpark();
+            match catch_unwind(AssertUnwindSafe(|| self.agent.as_mut().poll(context))) {
+                Err(panic) => return Poll::Ready(Step::Panicked(panic)),
+                Ok(Poll::Ready(returned)) => return Poll::Ready(Step::Returned(returned)),
+                Ok(Poll::Pending) => {}
             }
             if self.sink.park(context.waker()) {
-                stop.poll(context, &self.sink, self.deadline)
+                stop.poll(context, self)
             } else {
                 Poll::Ready(Step::Emitted(self.sink.take_batch(Some(context.waker()))))
             }
         })
     }
 
-    /// Commits a batch, and says whether that took no time, so that nobody has been woken meanwhile.
-    async fn commit_and_tell(&mut self, batch: Box<Batch>) -> Result<bool, StoreError> {
-        let (committed, took_no_time) = at_once(pin!(self.commit(batch, false))).await;
-        committed.map(|_| took_no_time)
-    }
-
     /// Commits a batch and shows it to everyone who watches.
     async fn commit(&mut self, mut batch: Box<Batch>, last: bool) -> Result<KeptTask, StoreError> {
         // A task that begins and ends in one batch keeps no events, unless somebody waits to see them.
-        batch.is_watched = self.opened.is_some();
+        batch.is_watched = self.waits == CallerWaits::ForEvents && self.opened.is_some();
         // Whoever learns of the task from now on must find the one who works on it. Nobody does if this is all of it.
-        let is_all = self.opened.is_some() && self.live.is_none() && batch.is_life();
-        if !is_all && (!last || self.opened.is_some()) {
+        let is_all = self.live.is_none() && batch.is_life();
+        if !is_all {
             self.enter();
         }
         let appended = self.append(batch).await?;
@@ -351,7 +340,7 @@ impl Drive {
         }
         let state = appended.task.state();
         if is_all {
-            let _ = self.opened.take().map(|opened| opened.send(Opened::Over(appended.events)));
+            let _ = self.opened.take().map(|opened| opened.send(OpenedTask::Over(appended.events)));
             return Ok(appended.task);
         }
         self.tell_opened();
@@ -369,9 +358,7 @@ impl Drive {
     /// The task waits for its client while the turn goes on: what the call held has been settled.
     fn park(&mut self, task: &KeptTask) {
         self.sink.set_hold(None);
-        if let Some(parked) = self.parked.take() {
-            let _ = parked.send(task.clone());
-        }
+        self.tell_settled(Ok(Done::Task(task.clone())));
     }
 
     /// Commits a batch. What belongs to a call that is written down has been promised; what would begin one has not.
@@ -393,10 +380,10 @@ impl Drive {
         match (state, &self.live) {
             (TaskState::InputRequired, Some(live)) => {
                 let waiting = std::mem::take(&mut live.work.lock().streams);
-                waiting.iter().chain(&self.end).for_each(|end| end.close_after(number));
+                waiting.iter().chain([&self.end]).for_each(|end| end.close_after(number));
             }
             (TaskState::AuthRequired, Some(live)) => {
-                self.end.iter().for_each(|end| live.end_with_question(end.clone()));
+                live.end_with_question(self.end.clone());
             }
             _ => {}
         }

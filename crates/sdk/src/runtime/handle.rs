@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Call, CallOutcome, Error, Hold, Message, Role, SendMessageConfiguration, Task, TaskId, TaskStatus,
+    Call, CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, TaskId, TaskStatus,
     USAGE_EXTENSION, Usage, Waiting,
 };
 use chancery_store::{Batch, Scope, StoreError};
 
 use super::Core;
 use super::queue::{Answers, Incoming, Queued};
+use super::refresh::last_said;
 use crate::agent::Sent;
 use crate::tasks::from_store;
 
@@ -68,8 +69,7 @@ impl TurnHandle {
             return Ok(Some(held));
         }
         let task = self.task().await?;
-        let said = task.history.iter().rev().find(|said| said.role == Role::User);
-        let Some(message) = said.cloned() else { return Ok(None) };
+        let Some(message) = last_said(&task.history) else { return Ok(None) };
         let principal = self.core.own_context(scope).principal;
         let call: Call<_> =
             Waiting::default().call(principal, scope.agent.clone(), message.in_task(id.clone()));

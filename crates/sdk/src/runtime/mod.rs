@@ -6,9 +6,9 @@
 
 mod drive;
 mod emit;
+mod end;
 mod failure;
 mod handle;
-mod launch;
 mod prepare;
 mod queue;
 mod queued;
@@ -17,28 +17,28 @@ mod refresh;
 mod reserve;
 mod send;
 mod sink;
+mod start;
 mod stop;
 mod take;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chancery_protocol::{
     AgentCard, AgentExtension, BoxFuture, Call, CallContext, CancelTaskRequest, Endpoint, Error, ErrorCode,
-    EventStream, GetExtendedAgentCardRequest, GetTaskRequest, Json, ListTaskPushNotificationConfigsRequest,
+    EventStream, GetExtendedAgentCardRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse, ListTasksRequest, Principal, PushNotificationConfigRequest,
     Queued, SendMessageRequest, SendMessageResponse, SubscribeToTaskRequest, TaskId, TaskPage,
-    TaskPushNotificationConfig, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
+    TaskPushNotificationConfig, TaskView,
 };
-use chancery_store::{Batch, Scope, Store, StoreError};
+use chancery_store::{Scope, Store};
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::agent::{Cancellation, Outcome, Sent, TaskHandle};
+use crate::agent::Outcome;
 use crate::spec::AgentSpec;
 #[cfg(feature = "server")]
 use crate::tasks::Door;
-use crate::tasks::{Notifier, Tasks, Unstoppable, Waits, from_store, no_extended_card, task_is_over, view};
+use crate::tasks::{Notifier, Tasks, Unstoppable, from_store, no_extended_card, view};
 use queue::Work;
 
 pub use emit::{Dispatch, Emit};
@@ -49,9 +49,6 @@ pub(crate) use sink::Sink;
 
 /// A task that somebody works on or watches.
 type Live = crate::tasks::Live<Work>;
-
-/// How long an agent elsewhere may take to answer a cancel.
-const LONGEST_CANCEL: Duration = Duration::from_secs(5);
 
 /// Runs one agent. Implements [`Endpoint`], so it can be mounted, nested and called like any other.
 #[derive(Clone, Debug)]
@@ -330,112 +327,6 @@ impl Core {
     fn own_context(&self, scope: &Scope) -> Box<CallContext> {
         let principal = Principal { realm: scope.realm.clone(), id: scope.owner.clone() };
         CallContext::new(principal, self.spec.name.clone())
-    }
-
-    /// Cancels a task: the agent is asked first if it works elsewhere, and may refuse.
-    async fn cancel(self: Arc<Self>, scope: Scope, id: TaskId) -> Result<TaskView, Error> {
-        let snapshot = self.tasks.snapshot(&scope, &id).await?;
-        let is_open = !snapshot.task.is_over() && !snapshot.state.as_ref().is_some_and(Waits::is);
-        let mut outcome = Outcome::canceled();
-        let mut sent = Sent::Answered;
-        if self.spec.works_elsewhere && is_open {
-            let handle = self.handle(&scope, &id, snapshot.state);
-            let asked = self.spec.agent.clone().cancel(handle);
-            match tokio::time::timeout(LONGEST_CANCEL, asked).await {
-                Ok(Ok(Cancellation::Done(said))) => outcome.message = said.map(|said| *said),
-                Ok(Ok(Cancellation::NeverSent)) => sent = Sent::Never,
-                Ok(Ok(Cancellation::Unknown)) | Err(_) => sent = Sent::Unanswered,
-                Ok(Ok(Cancellation::Pending)) => {
-                    return Ok(TaskView::whole(self.tasks.snapshot(&scope, &id).await?.task));
-                }
-                Ok(Err(refused)) => return Err(refused),
-            }
-        }
-        self.end_from_outside(&scope, &id, outcome, sent).await
-    }
-
-    /// Ends a task for a reason of this server's, and tells the agent if it works elsewhere.
-    async fn stop(&self, scope: Scope, id: TaskId, outcome: Outcome) -> Result<bool, Error> {
-        let Outcome { state, message, .. } = outcome;
-        let again = || Outcome { state, message: message.clone(), ..Outcome::completed() };
-        if self.end_reserved(&scope, &id, again()) {
-            return Ok(true);
-        }
-        let sent = if self.spec.works_elsewhere { Sent::Unanswered } else { Sent::Answered };
-        match self.end_from_outside(&scope, &id, again(), sent).await {
-            Ok(_) => {
-                if self.spec.works_elsewhere {
-                    self.tell_agent_of_end(&scope, &id).await;
-                }
-                Ok(true)
-            }
-            Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Has a call end that is no task yet. Whether it was one.
-    fn end_reserved(&self, scope: &Scope, id: &TaskId, outcome: Outcome) -> bool {
-        let Some(live) = self.tasks.live.find(scope, id) else { return false };
-        let mut work = live.work.lock();
-        let (Some(_), Some(running)) = (&work.reserved, work.running.clone()) else { return false };
-        work.ending = Some(outcome);
-        running.cancel();
-        true
-    }
-
-    /// Tells the agent that somebody else has ended its task.
-    async fn tell_agent_of_end(&self, scope: &Scope, id: &TaskId) {
-        let state = self.tasks.store.snapshot(scope, id).await.ok().and_then(|snapshot| snapshot.state);
-        self.spec.agent.ended_without_agent(self.handle(scope, id, state));
-    }
-
-    fn handle(&self, scope: &Scope, id: &TaskId, state: Option<Json>) -> TaskHandle {
-        TaskHandle { principal: self.own_context(scope).principal, task: id.clone(), state }
-    }
-
-    /// Ends a task in the name of somebody else than its turn, then stops whoever works on it. The status is committed
-    /// here and not by the turn, so that a turn which never yields cannot hold it up.
-    async fn end_from_outside(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        outcome: Outcome,
-        sent: Sent,
-    ) -> Result<TaskView, Error> {
-        let Outcome { state, message, .. } = outcome;
-        let snapshot = self.tasks.snapshot(scope, id).await?;
-        let context_id = snapshot.task.value()?.context_id.clone().unwrap_or_else(|| "".into());
-        let said = message.map(|said| said.in_task(id.clone()).in_context(context_id.clone()));
-        let status = TaskStatusUpdateEvent {
-            task_id: id.clone(),
-            context_id,
-            status: TaskStatus::at(self.tasks.store.clock().millis(), state, said),
-            metadata: None,
-        };
-        let mut batch = Batch::default();
-        batch.status(status, None);
-        match self.tasks.append_held(scope, id, batch, None, sent).await {
-            Ok(appended) => {
-                if let Some(live) = self.tasks.live.find(scope, id) {
-                    live.publish(appended.events, true);
-                    if let Some(running) = &live.work.lock().running {
-                        running.cancel();
-                    }
-                    live.refuse_queue(|| task_is_over(id));
-                }
-                Ok(TaskView::whole(appended.task))
-            }
-            Err(StoreError::Transition { from: TaskState::Canceled, .. }) if state == TaskState::Canceled => {
-                Ok(TaskView::whole(self.tasks.snapshot(scope, id).await?.task))
-            }
-            Err(StoreError::Transition { from, .. }) => {
-                Err(Error::with_message(ErrorCode::TaskNotCancelable, "The task has already ended")
-                    .about("taskId", id.as_str())
-                    .about("state", from.as_str()))
-            }
-            Err(error) => Err(from_store(error)),
-        }
     }
 }
 

@@ -8,7 +8,6 @@ use chancery_store::Scope;
 
 use super::drive::Drive;
 use super::handle::{TurnHandle, status_of};
-use super::launch::FirstPoll;
 use super::sink::Sink;
 use super::{Core, Live};
 use crate::agent::Sent;
@@ -61,7 +60,7 @@ impl Core {
         live: Option<Arc<Live>>,
     ) -> Box<Drive> {
         let sink = Arc::new(if self.spec.works_elsewhere { sink.patient() } else { sink });
-        let deadline = facts.deadline;
+        let (deadline, waits) = (facts.deadline, facts.waits);
         let hold = if live.is_none() { sink.hold() } else { None };
         let found = status_of(facts.task.as_ref());
         let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
@@ -71,7 +70,7 @@ impl Core {
             sink,
             agent,
             deadline,
-            end: None,
+            end: Arc::default(),
             committed: live.is_some(),
             reservation: None,
             admission: None,
@@ -80,10 +79,10 @@ impl Core {
             found,
             hold,
             live,
+            waits,
+            before: None,
             opened: None,
-            parked: None,
-            shows_beginning: false,
-            first: FirstPoll::Here,
+            settled: None,
         })
     }
 }

@@ -5,15 +5,12 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{
-    Admitted, Call, Error, Message, Principal, Queued, Role, SendMessageRequest, TaskState, TaskStatus,
-    TaskStatusUpdateEvent, TaskView,
-};
-use chancery_store::{Batch, StoreError, Unfinished};
+use chancery_protocol::{Admitted, Call, Error, Principal, Queued, SendMessageRequest, TaskState, TaskView};
+use chancery_store::{StoreError, Unfinished};
 
 use super::queue::Incoming;
+use super::refresh::last_said;
 use super::sink::Sink;
-use super::take::context_of;
 use super::{Core, Live};
 use crate::agent::Sent;
 use crate::tasks::{Waits, admission, from_store, task_is_over, view};
@@ -78,7 +75,7 @@ impl Core {
                 };
                 // What becomes of it stands in the journal, and a failure is told where it happens.
                 if let Ok(drive) = self.begin(live, sink, Box::new(incoming)).await {
-                    let _ = drive.run().await;
+                    drive.run().await;
                 }
             }
             Err(error) => self.turn_away(&live, &sink, &error).await,
@@ -87,20 +84,13 @@ impl Core {
 
     /// Ends the task of a message that is not let through.
     async fn turn_away(&self, live: &Live, sink: &Sink, error: &Error) {
-        let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
-        let said = Message::agent(error.message()).in_task(task_id.clone()).in_context(context_id.clone());
-        let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Rejected, Some(said));
-        let mut batch = Batch::default();
-        let update = TaskStatusUpdateEvent { task_id, context_id, status, metadata: None };
-        batch.status(update, None);
-        match self.tasks.append_promised(live.scope(), live.task_id(), batch, Sent::Answered).await {
-            Ok(appended) => live.publish(appended.events, true),
-            // Somebody else has ended it.
-            Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => {}
-            Err(error) => tracing::error!(task.id = %live.task_id(), %error, "a task that waits is lost"),
+        let (scope, id, context_id) = (live.scope(), live.task_id(), Some(sink.context_id().clone()));
+        let rejected = (TaskState::Rejected, error.message());
+        if let Err(error) = self.end_without_turn(scope, id, context_id, rejected, Sent::Answered).await {
+            tracing::error!(task.id = %id, %error, "a task that waits is lost");
         }
         live.work.lock().running = None;
-        live.refuse_queue(|| task_is_over(live.task_id()));
+        live.refuse_queue(|| task_is_over(id));
     }
 
     /// Goes on waiting with a task that an earlier process had waiting. Whether it was such a task.
@@ -109,15 +99,13 @@ impl Core {
         let snapshot = self.tasks.store.snapshot(scope, id).await?;
         let Some(waits) = Waits::of(&snapshot) else { return Ok(false) };
         let Ok(task) = snapshot.task.value() else { return Ok(false) };
-        let Some(message) = task.history.iter().rev().find(|said| said.role == Role::User).cloned() else {
+        let Some(message) = last_said(&task.history) else {
             return Ok(false);
         };
         let principal = Principal { realm: scope.realm.clone(), id: scope.owner.clone() };
         let call = waits.call(principal, self.spec.name.clone(), message);
         let Some(admitted) = self.tasks.readmit(call.clone()) else { return Ok(false) };
-        let live = self.tasks.live.enter(scope, id);
-        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
-        if live.claim(&sink) {
+        if let (live, Some(sink)) = self.claim(scope, id, &task) {
             live.catch_up(snapshot.number, false);
             tokio::spawn(self.clone().wait(live, sink, call, admitted));
         }

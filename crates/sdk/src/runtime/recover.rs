@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{ContextId, Error, Message, Task, TaskState, TaskStatus, TaskStatusUpdateEvent};
-use chancery_store::{Batch, ReservedCall, StoreError, Unfinished};
+use chancery_protocol::{ContextId, Error, Message, Task, TaskState};
+use chancery_store::{ReservedCall, StoreError, Unfinished};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::Core;
@@ -12,7 +12,6 @@ use super::handle::consumed_by;
 use super::refresh::last_said;
 use super::reserve::Reservation;
 use super::sink::Sink;
-use super::take::context_of;
 use crate::agent::{Outcome, Sent};
 use crate::tasks::from_store;
 use crate::turn::Purpose;
@@ -102,7 +101,9 @@ impl Core {
         if self.wait_again(orphan).await? || self.spec.works_elsewhere && self.resume_turn(orphan).await? {
             return Ok(false);
         }
-        self.end_orphan(orphan).await
+        let Unfinished { scope, task, context_id, .. } = orphan;
+        self.end_without_turn(scope, task, context_id.clone(), (TaskState::Failed, WHY), Sent::Unanswered)
+            .await
     }
 
     /// Runs the turn of a task again, with what was said last. Whether there was anything to run.
@@ -111,11 +112,7 @@ impl Core {
         let snapshot = self.tasks.store.snapshot(scope, id).await?;
         let Ok(task) = snapshot.task.value() else { return Ok(false) };
         let message = last_said(&task.history).unwrap_or_else(|| Message::user("").in_task(id.clone()));
-        let live = self.tasks.live.enter(scope, id);
-        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
-        if !live.claim(&sink) {
-            return Ok(true);
-        }
+        let (live, Some(sink)) = self.claim(scope, id, &task) else { return Ok(true) };
         live.catch_up(snapshot.number, false);
         let mut context = self.own_context(scope);
         context.hold = self.tasks.holds.of(scope, id);
@@ -160,22 +157,6 @@ impl Core {
                 }
             }
             last = Some(newest);
-        }
-    }
-
-    async fn end_orphan(&self, orphan: &Unfinished) -> Result<bool, StoreError> {
-        let context_id = orphan.context_id.clone().unwrap_or_else(|| "".into());
-        let said = Message::agent(WHY).in_task(orphan.task.clone()).in_context(context_id.clone());
-        let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Failed, Some(said));
-        let update =
-            TaskStatusUpdateEvent { task_id: orphan.task.clone(), context_id, status, metadata: None };
-        let mut batch = Batch::default();
-        batch.status(update, None);
-        match self.tasks.append_held(&orphan.scope, &orphan.task, batch, None, Sent::Unanswered).await {
-            Ok(_) => Ok(true),
-            // Somebody else was faster.
-            Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
         }
     }
 }

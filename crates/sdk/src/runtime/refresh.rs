@@ -8,8 +8,6 @@ use chancery_store::{Scope, Snapshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
-use super::sink::Sink;
-use super::take::context_of;
 use crate::tasks::Waits;
 use crate::turn::Purpose;
 
@@ -40,11 +38,8 @@ impl Core {
         }
         let id = snapshot.task.id().clone();
         let task = snapshot.task.value().ok()?;
-        let live = self.tasks.live.enter(scope, &id);
-        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
-        if !live.claim(&sink) {
-            return live.work.lock().refreshed.clone();
-        }
+        let (live, sink) = self.claim(scope, &id, &task);
+        let Some(sink) = sink else { return live.work.lock().refreshed.clone() };
         let refreshed = CancellationToken::new();
         live.work.lock().refreshed = Some(refreshed.clone());
         live.catch_up(snapshot.number, false);

@@ -4,26 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    Call, Error, ErrorCode, EventStream, Message, SendMessageRequest, SendMessageResponse, TaskId, TaskState,
-    TaskView,
+    Call, Error, ErrorCode, EventStream, KeptTask, Message, SendMessageRequest, SendMessageResponse, TaskId,
+    TaskState, TaskView,
 };
 use chancery_store::{Admission, KeyUse, Scope};
-
-use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 use super::Core;
-use super::drive::{Done, Drive};
-use super::launch::{FirstPoll, Launched, Opened};
+use super::drive::Done;
 use super::reserve::kept_answer;
-use super::take::{Taken, looks_up};
-use crate::tasks::{
-    Subscription, TurnEnd, Unstoppable, admission, all, from_store, only, task_is_over, view,
-};
+use super::start::{FirstSign, OpenedTask, StartedTurn};
+use super::take::Taken;
+use crate::tasks::{Subscription, TurnEnd, admission, all, from_store, only, task_is_over, view};
 use crate::turn::CallerWaits;
 
 /// How long a sender that does not wait for the outcome waits for the agent's first sign: a direct answer, an error or a
 /// task. After that it is answered with the task as it stands here.
 const FIRST_SIGN: Duration = Duration::from_secs(2);
+
+/// What a sender is answered with.
+type Answer = SendMessageResponse<KeptTask>;
 
 /// What a repeated message joins.
 enum Joined {
@@ -37,114 +37,83 @@ impl Core {
         self: Arc<Self>,
         call: Call<Box<SendMessageRequest>>,
     ) -> Result<SendMessageResponse<TaskView>, Error> {
-        // A message that was taken must get its turn, also if its sender goes away before that begins.
-        if looks_up(&call.request, &call.context) {
-            Unstoppable::new(|| self.sent(call)).await
-        } else {
-            self.sent(call).await
-        }
-    }
-
-    async fn sent(
-        self: Arc<Self>,
-        call: Call<Box<SendMessageRequest>>,
-    ) -> Result<SendMessageResponse<TaskView>, Error> {
         let scope = self.scope(&call.context);
         let configuration = call.request.configuration.as_ref();
-        let at_once = configuration.is_some_and(|wanted| wanted.return_immediately);
         let history_length = configuration.and_then(|wanted| wanted.history_length);
-        let timeout = self.spec.blocking_timeout;
-        let show = |task| SendMessageResponse::Task(view(task, history_length));
-        let waits = if at_once { CallerWaits::No } else { CallerWaits::ForOutcome };
+        let waits = match configuration.is_some_and(|wanted| wanted.return_immediately) {
+            true => CallerWaits::No,
+            false => CallerWaits::ForOutcome,
+        };
         let key = admission(&call.context, &call.request)?;
-        let (id, waited) = match self.take(&scope, call, waits).await? {
-            Taken::Starts(drive) if at_once => {
-                return match self.send_at_once(&scope, drive, key).await? {
-                    Done::Task(task) => Ok(show(task)),
-                    Done::Message(message) => Ok(SendMessageResponse::Message(message)),
-                    Done::Repeats(_) => Err(Error::new(ErrorCode::Internal)),
-                };
-            }
-            Taken::Starts(drive) => {
-                let id = drive.sink.task_id().clone();
-                (id, self.run_and_wait(drive).await)
-            }
-            Taken::Waits { live, .. } if at_once => {
-                return Ok(show(self.tasks.snapshot(&scope, live.task_id()).await?.task));
-            }
-            Taken::Waits { live, answer, admission, .. } => {
+        let done = match self.take(&scope, call, waits).await? {
+            Taken::Starts(turn) => self.wait_for_turn(&scope, turn, waits).await?,
+            Taken::Waits { live, answer, .. } => {
                 let answered = async {
                     let error = match answer.await {
-                        Ok(Ok(task)) => return Ok(Done::Task(task)),
+                        Ok(Ok(task)) => return Ok(task),
                         Ok(Err(error)) => error,
                         Err(_) => task_is_over(live.task_id()),
                     };
-                    let id = self.unless_repeated(&scope, admission.as_ref(), error).await?;
-                    self.tasks.settled(&scope, &id).await.map(Done::Task)
+                    let id = self.unless_repeated(&scope, key.as_ref(), error).await?;
+                    self.tasks.settled(&scope, &id).await
                 };
-                (live.task_id().clone(), Box::pin(tokio::time::timeout(timeout, answered)).await)
+                Done::Task(self.task_after(&scope, live.task_id(), waits, answered).await?)
             }
-            Taken::Repeats(id, key) => {
-                let waited =
-                    Box::pin(tokio::time::timeout(timeout, self.repeated(&scope, &id, key, at_once)));
-                let waited = waited.await;
-                (id, waited)
-            }
-            Taken::Answered(message) => return Ok(SendMessageResponse::Message(message)),
+            Taken::Repeats(id) => Done::Repeats(id),
+            Taken::Answered(message) => Done::Message(message),
         };
-        match waited {
-            Ok(Ok(Done::Task(task))) => Ok(show(task)),
-            Ok(Ok(Done::Message(message))) => Ok(SendMessageResponse::Message(message)),
-            Ok(Ok(Done::Repeats(id))) => match Box::pin(self.repeated(&scope, &id, key, at_once)).await? {
-                Done::Task(task) => Ok(show(task)),
-                Done::Message(message) => Ok(SendMessageResponse::Message(message)),
-                Done::Repeats(_) => Err(Error::new(ErrorCode::Internal)),
-            },
-            Ok(Err(error)) => Err(error),
-            // The sender has waited long enough. The turn goes on; the task says how far it is.
-            Err(_) => Ok(show(self.tasks.snapshot(&scope, &id).await?.task)),
-        }
+        let answer = match done {
+            Done::Task(task) => Answer::Task(task),
+            Done::Message(message) => Answer::Message(message),
+            Done::Repeats(id) => Box::pin(self.repeated(&scope, &id, key, waits)).await?,
+        };
+        Ok(match answer {
+            Answer::Task(task) => SendMessageResponse::Task(view(task, history_length)),
+            Answer::Message(message) => SendMessageResponse::Message(message),
+        })
     }
 
-    /// Runs a turn until it has ended, or its sender has waited long enough: then its task is there.
-    async fn run_and_wait(&self, mut drive: Box<Drive>) -> Result<Result<Done, Error>, Elapsed> {
-        let sink = drive.sink.clone();
-        let opened = sink.is_unopened().then(|| drive.when_opened());
-        let mut turn = Unstoppable::new(|| drive.run_until_parked());
-        let waited = tokio::time::timeout(self.spec.blocking_timeout, &mut turn).await;
-        if let (Err(_), Some(opened)) = (&waited, opened) {
-            // It might have been answered directly. Now only a task can say that it goes on.
-            sink.open_now();
-            drop(turn);
-            let _ = opened.await;
-        }
-        waited
-    }
-
-    /// Starts a turn, and answers with its task as soon as there is one.
-    async fn send_at_once(
+    /// Waits as long as the sender does: until the turn settles, or only until there is something to show.
+    async fn wait_for_turn(
         &self,
         scope: &Scope,
-        drive: Box<Drive>,
-        key: Option<Admission>,
+        mut turn: StartedTurn,
+        waits: CallerWaits,
     ) -> Result<Done, Error> {
-        let sink = drive.sink.clone();
-        let mut launch = Box::pin(drive.launch(FirstPoll::Elsewhere));
-        let launched = match tokio::time::timeout(FIRST_SIGN, &mut launch).await {
-            Ok(launched) => launched?,
-            // The agent has not shown anything. The answer is the task that it works on.
-            Err(_) => {
-                sink.open_now();
-                launch.await?
+        let sign = match waits {
+            CallerWaits::No => timeout(FIRST_SIGN, turn.first_sign()).await,
+            _ => {
+                timeout(self.spec.blocking_timeout, turn.settled()).await.map(|done| done.map(FirstSign::End))
             }
         };
-        match launched {
-            Launched::Begun(..) | Launched::Task(_) => {
-                Ok(Done::Task(self.tasks.snapshot(scope, sink.task_id()).await?.task))
+        let sign = match sign {
+            Ok(sign) => sign?,
+            // It might have been answered directly. Now only a task can say that the turn goes on.
+            Err(_) => {
+                turn.sink.open_now();
+                turn.first_sign().await?
             }
-            Launched::Message(message) => Ok(Done::Message(message)),
-            Launched::Repeats(id) => self.repeated(scope, &id, key, true).await,
+        };
+        match sign {
+            FirstSign::End(done) => Ok(done),
+            FirstSign::Task(_) => Ok(Done::Task(self.tasks.snapshot(scope, turn.sink.task_id()).await?.task)),
         }
+    }
+
+    /// The task as somebody else's turn leaves it, if the sender waits for that and waits long enough; as it stands otherwise.
+    async fn task_after(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        waits: CallerWaits,
+        settled: impl Future<Output = Result<KeptTask, Error>>,
+    ) -> Result<KeptTask, Error> {
+        if waits != CallerWaits::No
+            && let Ok(settled) = Box::pin(timeout(self.spec.blocking_timeout, settled)).await
+        {
+            return settled;
+        }
+        Ok(self.tasks.snapshot(scope, id).await?.task)
     }
 
     /// What became of a message that was sent before.
@@ -153,12 +122,18 @@ impl Core {
         scope: &Scope,
         id: &TaskId,
         key: Option<Admission>,
-        at_once: bool,
-    ) -> Result<Done, Error> {
-        match self.joined(scope, id, key).await? {
-            Joined::Message(message) => Ok(Done::Message(message)),
-            Joined::Task if at_once => Ok(Done::Task(self.tasks.snapshot(scope, id).await?.task)),
-            Joined::Task => self.tasks.settled(scope, id).await.map(Done::Task),
+        waits: CallerWaits,
+    ) -> Result<Answer, Error> {
+        let joined = match timeout(self.spec.blocking_timeout, self.joined(scope, id, key)).await {
+            Ok(joined) => joined?,
+            Err(_) => Joined::Task,
+        };
+        match joined {
+            Joined::Message(message) => Ok(Answer::Message(message)),
+            Joined::Task => {
+                let settled = self.tasks.settled(scope, id);
+                self.task_after(scope, id, waits, settled).await.map(Answer::Task)
+            }
         }
     }
 
@@ -191,40 +166,27 @@ impl Core {
         self: Arc<Self>,
         call: Call<Box<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
-        if looks_up(&call.request, &call.context) {
-            Unstoppable::new(|| self.streamed(call)).await
-        } else {
-            self.streamed(call).await
-        }
-    }
-
-    async fn streamed(self: Arc<Self>, call: Call<Box<SendMessageRequest>>) -> Result<EventStream, Error> {
         let scope = self.scope(&call.context);
-        let store = self.tasks.store.clone();
-        let continues = call.request.message.task_id.is_some();
         let key = admission(&call.context, &call.request)?;
         match self.take(&scope, call, CallerWaits::ForEvents).await? {
-            Taken::Starts(mut drive) => {
-                let end = Arc::new(TurnEnd::default());
-                drive.end = Some(end.clone());
-                let live = match drive.launch(FirstPoll::Here).await? {
-                    // What is left of the turn runs on its own.
-                    Launched::Begun(live, turn) => {
-                        drop(turn);
-                        live
+            Taken::Starts(mut turn) => {
+                let live = match turn.first_sign().await? {
+                    FirstSign::Task(OpenedTask::Live(live)) => live,
+                    FirstSign::Task(OpenedTask::Over(events)) => return Ok(all(events)),
+                    FirstSign::End(Done::Message(message)) => return only(message),
+                    FirstSign::End(Done::Repeats(id)) => {
+                        return Box::pin(self.stream_again(&scope, id, key)).await;
                     }
-                    Launched::Task(Opened::Live(live)) => live,
-                    Launched::Task(Opened::Over(events)) => return Ok(all(events)),
-                    Launched::Message(message) => return only(message),
-                    Launched::Repeats(id) => return Box::pin(self.stream_again(&scope, id, key)).await,
+                    FirstSign::End(Done::Task(_)) => return Err(ErrorCode::InvalidAgentResponse.into()),
                 };
-                if continues {
-                    return Box::pin(self.tasks.watch_from_here(live, end)).await;
-                }
-                Ok(Box::pin(Subscription::after(store, live, 0, Some(end))))
+                let (store, end) = (self.tasks.store.clone(), Some(turn.end));
+                Ok(match turn.before {
+                    Some(before) => Box::pin(Subscription::with_snapshot(store, live, &before, end)?),
+                    None => Box::pin(Subscription::after(store, live, 0, end)),
+                })
             }
             Taken::Waits { live, end, .. } => self.tasks.watch_from_here(live, end).await,
-            Taken::Repeats(id, key) => Box::pin(self.stream_again(&scope, id, key)).await,
+            Taken::Repeats(id) => Box::pin(self.stream_again(&scope, id, key)).await,
             Taken::Answered(message) => only(message),
         }
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     Call, CallContext, ContextId, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
-    Message, Principal, Role, SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState,
-    TaskStatus, TaskStatusUpdateEvent, check_input_modes,
+    Message, Principal, SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus,
+    TaskStatusUpdateEvent, check_input_modes,
 };
-use chancery_store::{Admission, Batch, Scope, StoreError};
+use chancery_store::{Admission, Batch, Scope, Snapshot, StoreError};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -15,26 +15,23 @@ use super::drive::{Done, Drive};
 use super::failure::contained;
 use super::handle::consumed_by;
 use super::queue::{Answers, Incoming, Queued};
+use super::refresh::last_said;
 use super::reserve::{Reservation, kept_answer};
 use super::sink::Sink;
+use super::start::StartedTurn;
 use super::{Core, Live};
 use crate::agent::{Sent, WhileRunning};
-use crate::tasks::{TurnEnd, Waits, admission, check_context, from_store, task_is_over};
+use crate::tasks::{TurnEnd, Unstoppable, Waits, admission, check_context, from_store, task_is_over};
 use crate::turn::{CallerWaits, Facts};
 
 /// What became of a message.
 pub(super) enum Taken {
-    /// It starts a turn, which nobody drives yet.
-    Starts(Box<Drive>),
+    /// It has started a turn.
+    Starts(StartedTurn),
     /// It waits for a turn to end.
-    Waits {
-        live: Arc<Live>,
-        end: Arc<TurnEnd>,
-        answer: oneshot::Receiver<Result<KeptTask, Error>>,
-        admission: Option<Admission>,
-    },
+    Waits { live: Arc<Live>, end: Arc<TurnEnd>, answer: oneshot::Receiver<Result<KeptTask, Error>> },
     /// It has been sent before; this is its task, or the call that may become one.
-    Repeats(TaskId, Option<Admission>),
+    Repeats(TaskId),
     /// It has been sent before, and was answered without a task.
     Answered(Message),
 }
@@ -50,28 +47,47 @@ pub(super) enum Begin {
 }
 
 impl Core {
-    /// Finds the task of a message, or prepares a new one. The usual message begins a task and needs no look-up.
-    pub(super) async fn take(
+    /// Finds the task of a message, or begins a new one, and starts the turn. Once begun this goes on without its caller: a
+    /// message that was taken must get its turn.
+    pub(super) fn take(
         self: &Arc<Self>,
         scope: &Scope,
         call: Call<Box<SendMessageRequest>>,
         waits: CallerWaits,
+    ) -> Unstoppable<Result<Taken, Error>> {
+        let (core, scope) = (self.clone(), scope.clone());
+        Unstoppable::new(|| core.taken(scope, call, waits))
+    }
+
+    async fn taken(
+        self: Arc<Self>,
+        scope: Scope,
+        call: Call<Box<SendMessageRequest>>,
+        waits: CallerWaits,
     ) -> Result<Taken, Error> {
-        let Call { request, context } = &call;
-        self.check_message(request)?;
-        if looks_up(request, context) {
-            // On the heap, so that the usual message does not carry the room for this around.
-            return Box::pin(self.clone().look_up(scope, call, waits)).await;
-        }
         let Call { request, context } = call;
-        let SendMessageRequest { message, mut configuration, metadata, .. } = *request;
-        let (message, sink) = self.open(message, configuration.as_mut(), &context, false)?;
-        let reservation = reservation(&sink, &message, configuration.as_ref(), metadata.as_ref(), &context);
-        let mut facts = self.facts(scope, &sink, context);
-        (facts.configuration, facts.metadata, facts.waits) = (configuration, metadata, waits);
-        let mut drive = self.clone().prepare(scope.clone(), sink, message, facts, None);
-        drive.reservation = reservation;
-        Ok(Taken::Starts(drive))
+        self.check_message(&request)?;
+        let admission = admission(&context, &request)?;
+        if let Some(admission) = &admission
+            && let Some(used) = self.tasks.store.admitted(&scope, admission).await.map_err(from_store)?
+        {
+            return match used.answer {
+                Some(answer) => kept_answer(&answer).map(Taken::Answered),
+                None => Ok(Taken::Repeats(used.task)),
+            };
+        }
+        let SendMessageRequest { message, configuration, metadata, .. } = *request;
+        let key = admission.clone();
+        let incoming =
+            Box::new(Incoming { message, is_new: true, configuration, metadata, context, admission, waits });
+        let taken = match incoming.message.task_id.clone() {
+            Some(id) => self.clone().follow_up(&scope, &id, incoming).await,
+            None => self.clone().open_task(&scope, incoming).await,
+        };
+        match taken {
+            Err(error) => self.unless_repeated(&scope, key.as_ref(), error).await.map(Taken::Repeats),
+            taken => taken,
+        }
     }
 
     /// Whether a message can be taken at all, as far as it alone tells.
@@ -82,39 +98,6 @@ impl Core {
         }
         request.validate(&self.tasks.limits)?;
         check_input_modes(&request.message, &self.spec.input_modes)
-    }
-
-    async fn look_up(
-        self: Arc<Self>,
-        scope: &Scope,
-        call: Call<Box<SendMessageRequest>>,
-        waits: CallerWaits,
-    ) -> Result<Taken, Error> {
-        let Call { request, context } = call;
-        let admission = admission(&context, &request)?;
-        if let Some(admission) = &admission
-            && let Some(used) = self.tasks.store.admitted(scope, admission).await.map_err(from_store)?
-        {
-            return match used.answer {
-                Some(answer) => kept_answer(&answer).map(Taken::Answered),
-                None => Ok(Taken::Repeats(used.task, Some(admission.clone()))),
-            };
-        }
-        let SendMessageRequest { message, configuration, metadata, .. } = *request;
-        let key = admission.clone();
-        let incoming =
-            Box::new(Incoming { message, is_new: true, configuration, metadata, context, admission, waits });
-        let taken = match incoming.message.task_id.clone() {
-            Some(id) => self.clone().follow_up(scope, &id, incoming).await,
-            None => self.clone().open_with_key(scope, incoming).await,
-        };
-        match taken {
-            Err(error) => {
-                let task = self.unless_repeated(scope, key.as_ref(), error).await?;
-                Ok(Taken::Repeats(task, key))
-            }
-            taken => taken,
-        }
     }
 
     /// A message is not refused for what its own repeat has done: if an equal one has been taken since somebody
@@ -159,17 +142,16 @@ impl Core {
         self.spec.works_elsewhere.then(|| Json::from_value(&NeverSent {}).ok()).flatten()
     }
 
-    /// A message that begins a task and has a key, or names the task, or refers to other tasks.
-    async fn open_with_key(self: Arc<Self>, scope: &Scope, incoming: Box<Incoming>) -> Result<Taken, Error> {
+    /// A message that begins a task.
+    async fn open_task(self: Arc<Self>, scope: &Scope, incoming: Box<Incoming>) -> Result<Taken, Error> {
         let Incoming { message, mut configuration, metadata, context, admission, waits, .. } = *incoming;
-        let is_named = context.new_task.is_some();
-        let key = admission.clone();
+        let (is_named, has_key) = (context.new_task.is_some(), admission.is_some());
         // What has a name is a task, and what has a key is written down: before the agent hears of it, so that of two that
         // would begin the same one only one runs.
         let (message, sink) = self.open(message, configuration.as_mut(), &context, is_named)?;
         let reservation = reservation(&sink, &message, configuration.as_ref(), metadata.as_ref(), &context);
         let mut live = None;
-        if reservation.is_none() && (admission.is_some() || is_named) {
+        if reservation.is_none() && (has_key || is_named) {
             let entered = self.tasks.live.enter(scope, sink.task_id());
             let is_first = is_named || entered.claim(&sink);
             debug_assert!(is_first, "nobody knows of a task that has just been made up");
@@ -178,7 +160,7 @@ impl Core {
             let hold = context.hold.clone();
             match self.tasks.append_held(scope, sink.task_id(), batch, hold, Sent::Answered).await {
                 Ok(appended) => entered.publish(appended.events, false),
-                Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task, key)),
+                Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
                 Err(error) => return Err(from_store(error)),
             }
             if is_named && !entered.claim_known(&sink) {
@@ -197,16 +179,16 @@ impl Core {
         let mut drive = self.prepare(scope.clone(), sink, message, facts, live);
         if let Some(reservation) = reservation {
             drive.admission = admission;
-            if key.is_some() {
+            if has_key {
                 match drive.reserve(&reservation).await {
                     Ok(()) => {}
-                    Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task, key)),
+                    Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
                     Err(error) => return Err(from_store(error)),
                 }
             }
             drive.reservation = Some(reservation);
         }
-        Ok(Taken::Starts(drive))
+        Ok(Taken::Starts(drive.start().await))
     }
 
     /// A message for a task that exists.
@@ -223,16 +205,21 @@ impl Core {
         if snapshot.task.is_over() {
             return Err(task_is_over(id));
         }
-        let live = self.tasks.live.enter(scope, id);
-        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
-        if !live.claim(&sink) {
-            return self.queue_up(live, incoming);
-        }
+        let (live, sink) = self.claim(scope, id, &task);
+        let Some(sink) = sink else { return self.queue_up(live, incoming) };
         match self.begin(live, sink, incoming).await {
-            Ok(drive) => Ok(Taken::Starts(drive)),
-            Err(Begin::Repeats(task)) => Ok(Taken::Repeats(task, None)),
+            Ok(drive) => Ok(Taken::Starts(drive.start().await)),
+            Err(Begin::Repeats(task)) => Ok(Taken::Repeats(task)),
             Err(Begin::Failed(error)) => Err(error),
         }
+    }
+
+    /// Makes a task live, and claims it for a turn unless it has one.
+    pub(super) fn claim(&self, scope: &Scope, id: &TaskId, task: &Task) -> (Arc<Live>, Option<Sink>) {
+        let live = self.tasks.live.enter(scope, id);
+        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(task));
+        let is_free = live.claim(&sink);
+        (live, is_free.then_some(sink))
     }
 
     /// A message for a task whose turn still runs. One that has been taken already is not refused any more.
@@ -249,7 +236,7 @@ impl Core {
         {
             let (end, answer) = (queued.end.clone(), queued.answers.join());
             drop(work);
-            return Ok(Taken::Waits { live, end, answer, admission });
+            return Ok(Taken::Waits { live, end, answer });
         }
         if incoming.is_new && work.queue.len() >= room {
             let text = "The task is being worked on and takes no further message now";
@@ -265,7 +252,7 @@ impl Core {
         if turn_has_ended {
             self.run_next(live.clone());
         }
-        Ok(Taken::Waits { live, end, answer, admission })
+        Ok(Taken::Waits { live, end, answer })
     }
 
     /// Takes a message into its task and prepares the turn, for which the live task has been claimed.
@@ -277,9 +264,11 @@ impl Core {
     ) -> Result<Box<Drive>, Begin> {
         let scope = live.scope().clone();
         match self.receive(&scope, &sink, incoming).await {
-            Ok((message, facts, events)) => {
+            Ok((message, facts, before, events)) => {
                 live.publish(events, false);
-                Ok(self.prepare(scope, sink, message, facts, Some(live)))
+                let mut drive = self.prepare(scope, sink, message, facts, Some(live));
+                drive.before = Some(before).filter(|_| drive.waits == CallerWaits::ForEvents);
+                Ok(drive)
             }
             Err(error) => {
                 self.run_next(live);
@@ -293,7 +282,7 @@ impl Core {
         scope: &Scope,
         sink: &Sink,
         incoming: Box<Incoming>,
-    ) -> Result<(Message, Box<Facts>, Vec<Event>), Begin> {
+    ) -> Result<(Message, Box<Facts>, Snapshot, Vec<Event>), Begin> {
         let Incoming { message, is_new, mut configuration, metadata, context, admission, waits } = *incoming;
         let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
         let message = without_lineage(message).in_task(task_id.clone()).in_context(context_id.clone());
@@ -321,15 +310,15 @@ impl Core {
         let hold = context.hold.clone();
         let appended = self.tasks.append_held(scope, &task_id, batch, hold, Sent::Answered).await?;
         let referenced = self.referenced(scope, &message).await;
-        let state = match before.state {
+        let state = match &before.state {
             // What was kept of the call while it waited is nothing to the agent, which has not heard of it.
-            Some(state) if Waits::is(&state) => self.first_state(),
-            state => state,
+            Some(state) if Waits::is(state) => self.first_state(),
+            state => state.clone(),
         };
         let mut facts = self.facts(scope, sink, context);
         (facts.configuration, facts.metadata, facts.waits) = (configuration, metadata, waits);
         (facts.referenced, facts.task, facts.state) = (referenced, Some(task), state);
-        Ok((message, facts, appended.events))
+        Ok((message, facts, before, appended.events))
     }
 
     /// Those of the tasks that a message refers to which its sender may see. One that does not exist and one
@@ -349,8 +338,8 @@ impl Core {
         let scope = self.tasks.scope(principal);
         let snapshot = self.tasks.snapshot(&scope, id).await?;
         let task = snapshot.task.value()?;
-        let last_said = task.history.iter().rev().find(|said| said.role == Role::User);
-        let (TaskState::AuthRequired, Some(message)) = (snapshot.task.state(), last_said) else {
+        let (TaskState::AuthRequired, Some(message)) = (snapshot.task.state(), last_said(&task.history))
+        else {
             let text = "The task does not wait for authentication";
             return Err(
                 Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
@@ -358,10 +347,10 @@ impl Core {
         };
         // It reserves anew what parking has settled.
         let mut context = CallContext::new(principal.clone(), self.spec.name.clone());
-        let (message, configuration, metadata) = (message.clone(), None, None);
+        let (configuration, metadata) = (None, None);
+        let said = message.clone();
         let request =
-            Box::new(SendMessageRequest { tenant: String::new(), message, configuration, metadata });
-        let message = request.message.clone();
+            Box::new(SendMessageRequest { tenant: String::new(), message: said, configuration, metadata });
         if let Some(admitted) = self.tasks.readmit(Call { request, context: context.clone() }) {
             context = admitted.await?;
         }
@@ -374,9 +363,7 @@ impl Core {
             admission: None,
             waits: CallerWaits::No,
         });
-        let live = self.tasks.live.enter(&scope, id);
-        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(&task));
-        if live.claim(&sink) {
+        if let (live, Some(sink)) = self.claim(&scope, id, &task) {
             tokio::spawn(self.begin(live, sink, incoming).await.map_err(Begin::into_error)?.run());
         }
         Ok(())
@@ -389,8 +376,8 @@ impl Core {
             let Queued { core, incoming, end, answers } = queued;
             let done = match core.begin(live, sink, incoming).await {
                 Ok(mut drive) => {
-                    drive.end = Some(end);
-                    drive.run_until_parked().await
+                    drive.end = end;
+                    drive.start().await.settled().await
                 }
                 Err(error) => Err(error.into_error()),
             };
@@ -442,14 +429,6 @@ fn reservation(
 fn without_lineage(mut message: Message) -> Message {
     message.metadata = message.metadata.take().and_then(|said| said.without(LINEAGE_EXTENSION));
     message
-}
-
-/// Whether a message has to be compared with what is in the store, before it can be taken.
-pub(super) fn looks_up(request: &SendMessageRequest, context: &CallContext) -> bool {
-    request.message.task_id.is_some()
-        || !request.message.reference_task_ids.is_empty()
-        || context.idempotency_key.is_some()
-        || context.new_task.is_some()
 }
 
 pub(super) fn context_of(task: &Task) -> ContextId {

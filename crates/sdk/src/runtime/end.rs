@@ -1,0 +1,154 @@
+//! Ending a task in the name of somebody else than its turn: its caller, the gateway, a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_protocol::{
+    ContextId, Error, ErrorCode, Json, KeptTask, Message, TaskId, TaskState, TaskStatus,
+    TaskStatusUpdateEvent, TaskView,
+};
+use chancery_store::{Appended, Batch, Scope, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use super::Core;
+use crate::agent::{Cancellation, Outcome, Sent, TaskHandle};
+use crate::tasks::{Waits, from_store, task_is_over};
+
+/// How long an agent elsewhere may take to answer a cancel.
+const LONGEST_CANCEL: Duration = Duration::from_secs(5);
+
+impl Core {
+    /// Cancels a task: the agent is asked first if it works elsewhere, and may refuse.
+    pub(super) async fn cancel(self: Arc<Self>, scope: Scope, id: TaskId) -> Result<TaskView, Error> {
+        let snapshot = self.tasks.snapshot(&scope, &id).await?;
+        let is_open = !snapshot.task.is_over() && !snapshot.state.as_ref().is_some_and(Waits::is);
+        let mut outcome = Outcome::canceled();
+        let mut sent = Sent::Answered;
+        if self.spec.works_elsewhere && is_open {
+            let handle = self.handle(&scope, &id, snapshot.state);
+            let asked = self.spec.agent.clone().cancel(handle);
+            match tokio::time::timeout(LONGEST_CANCEL, asked).await {
+                Ok(Ok(Cancellation::Done(said))) => outcome.message = said.map(|said| *said),
+                Ok(Ok(Cancellation::NeverSent)) => sent = Sent::Never,
+                Ok(Ok(Cancellation::Unknown)) | Err(_) => sent = Sent::Unanswered,
+                Ok(Ok(Cancellation::Pending)) => {
+                    return Ok(TaskView::whole(self.tasks.snapshot(&scope, &id).await?.task));
+                }
+                Ok(Err(refused)) => return Err(refused),
+            }
+        }
+        self.end_from_outside(&scope, &id, outcome, sent).await
+    }
+
+    /// Ends a task for a reason of this server's, and tells the agent if it works elsewhere.
+    pub(super) async fn stop(&self, scope: Scope, id: TaskId, outcome: Outcome) -> Result<bool, Error> {
+        let Outcome { state, message, .. } = outcome;
+        let again = || Outcome { state, message: message.clone(), ..Outcome::completed() };
+        if self.end_reserved(&scope, &id, again()) {
+            return Ok(true);
+        }
+        let sent = if self.spec.works_elsewhere { Sent::Unanswered } else { Sent::Answered };
+        match self.end_from_outside(&scope, &id, again(), sent).await {
+            Ok(_) => {
+                if self.spec.works_elsewhere {
+                    self.tell_agent_of_end(&scope, &id).await;
+                }
+                Ok(true)
+            }
+            Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has a call end that is no task yet. Whether it was one.
+    pub(super) fn end_reserved(&self, scope: &Scope, id: &TaskId, outcome: Outcome) -> bool {
+        let Some(live) = self.tasks.live.find(scope, id) else { return false };
+        let mut work = live.work.lock();
+        let (Some(_), Some(running)) = (&work.reserved, work.running.clone()) else { return false };
+        work.ending = Some(outcome);
+        running.cancel();
+        true
+    }
+
+    /// Tells the agent that somebody else has ended its task.
+    pub(super) async fn tell_agent_of_end(&self, scope: &Scope, id: &TaskId) {
+        let state = self.tasks.store.snapshot(scope, id).await.ok().and_then(|snapshot| snapshot.state);
+        self.spec.agent.ended_without_agent(self.handle(scope, id, state));
+    }
+
+    fn handle(&self, scope: &Scope, id: &TaskId, state: Option<Json>) -> TaskHandle {
+        TaskHandle { principal: self.own_context(scope).principal, task: id.clone(), state }
+    }
+
+    /// Ends a task for its caller, then stops whoever works on it. The status is committed here and not by the turn, so that a
+    /// turn which never yields cannot hold it up.
+    async fn end_from_outside(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        outcome: Outcome,
+        sent: Sent,
+    ) -> Result<TaskView, Error> {
+        let Outcome { state, message, .. } = outcome;
+        let snapshot = self.tasks.snapshot(scope, id).await?;
+        let context_id = snapshot.task.value()?.context_id.clone();
+        let batch = self.last_status(id, context_id, state, message);
+        match self.tasks.append_held(scope, id, batch, None, sent).await {
+            Ok(appended) => Ok(TaskView::whole(self.show_end(scope, id, appended))),
+            Err(StoreError::Transition { from: TaskState::Canceled, .. }) if state == TaskState::Canceled => {
+                Ok(TaskView::whole(self.tasks.snapshot(scope, id).await?.task))
+            }
+            Err(StoreError::Transition { from, .. }) => {
+                Err(Error::with_message(ErrorCode::TaskNotCancelable, "The task has already ended")
+                    .about("taskId", id.as_str())
+                    .about("state", from.as_str()))
+            }
+            Err(error) => Err(from_store(error)),
+        }
+    }
+
+    /// Ends a task that has no turn. Whether somebody else was not faster.
+    pub(super) async fn end_without_turn(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        context_id: Option<ContextId>,
+        (state, why): (TaskState, &str),
+        sent: Sent,
+    ) -> Result<bool, StoreError> {
+        let batch = self.last_status(id, context_id, state, Some(Message::agent(why)));
+        match self.tasks.append_promised(scope, id, batch, sent).await {
+            Ok(appended) => {
+                self.show_end(scope, id, appended);
+                Ok(true)
+            }
+            Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn last_status(
+        &self,
+        id: &TaskId,
+        context_id: Option<ContextId>,
+        state: TaskState,
+        said: Option<Message>,
+    ) -> Batch {
+        let (task_id, context_id) = (id.clone(), context_id.unwrap_or_else(|| "".into()));
+        let said = said.map(|said| said.in_task(task_id.clone()).in_context(context_id.clone()));
+        let status = TaskStatus::at(self.tasks.store.clock().millis(), state, said);
+        let mut batch = Batch::default();
+        batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata: None }, None);
+        batch
+    }
+
+    /// Shows that a task is over, and stops whoever works on it.
+    fn show_end(&self, scope: &Scope, id: &TaskId, appended: Appended) -> KeptTask {
+        if let Some(live) = self.tasks.live.find(scope, id) {
+            live.publish(appended.events, true);
+            live.work.lock().running.iter().for_each(CancellationToken::cancel);
+            live.refuse_queue(|| task_is_over(id));
+        }
+        appended.task
+    }
+}
