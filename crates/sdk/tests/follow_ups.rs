@@ -62,8 +62,9 @@ async fn follow_ups_stream_too() {
         let task = id(&events[0].payload()["task"]);
         for _ in 0..3 {
             let events = client.stream(follow_up(&task, "more")).await.rest().await;
-            assert_eq!(events[0].kind(), "task");
-            assert!(events[events.len() - 1].is(INPUT_REQUIRED));
+            // The task as it was before the message, then every event since.
+            assert_eq!((&*events[0].kind(), state(&events[0].payload()["task"])), ("task", INPUT_REQUIRED));
+            assert!(events[1].is(WORKING) && events[events.len() - 1].is(INPUT_REQUIRED));
         }
         let events = client.stream(follow_up(&task, "stop")).await.rest().await;
         assert!(events[events.len() - 1].is(COMPLETED));
