@@ -41,6 +41,7 @@ class Task:
         self.state, self.said, self.message_id = 'submitted', None, None
         self.said_metadata = self.metadata = self.status_metadata = None
         self.artifacts, self.history, self.begun = [], [], ''
+        self.headers = {}
         self.stopped = threading.Event()
 
     def at(self, state, said=None, message_id=None):
@@ -103,7 +104,7 @@ def turn(desk, asked):
         is_new=known is None,
     )  # fmt: skip
     if not known:
-        task.begun = asked.text
+        task.begun, task.headers = asked.text, asked.headers
     task.history.append(asked.message)
     word = asked.word if known is None else task.begun.partition(' ')[0]
     yield from BEHAVIOURS.get(word, echo)(desk, asked, task)
@@ -278,6 +279,11 @@ def cancel(desk, wire, task_id):
         return 'error', (-32001, 'there is no such task')
     if manner == 'refuse':
         return 'error', (-32002, 'it cannot be canceled')
+    if manner == 'refuse-telling':
+        return 'error', (-32002, json.dumps(task.headers))
+    if manner == 'tell':
+        task.at('canceled', json.dumps(task.headers)).said_metadata = {'mirror': task.headers}
+        task.stopped.set()
     if manner == 'hang':
         desk.gate('never').wait()
     if manner == 'obey' and task.state not in ('completed', 'failed'):

@@ -118,6 +118,31 @@ async fn an_agent_that_tells_all_metadata_does_not_give_the_token_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_answers_a_cancel_with_all_headers_does_not_give_the_token_away() {
+    let hostile = Hostile::start().await;
+    let gateway = Gateway::start(&hostile.sections("far", "-", ""));
+    let mut wrong = Vec::new();
+    for spoken in SPOKEN {
+        for manner in ["tell", "refuse-telling"] {
+            let (name, text) = (spoken.name("far"), format!("work {manner} {}", spoken.name("far")));
+            let caller = Caller::new(&gateway, &*name);
+            let started = caller.start(&text).await;
+            let canceled = caller.ask("CancelTask", &json!({"id": started.id()})).await;
+            let seen = format!("{:?}{:?}", canceled.body, caller.get(started.id()).await.body);
+            let notes = hostile.of(spoken).executions(&text);
+            let tokens: Vec<_> = notes.iter().flat_map(tokens).collect();
+            if tokens.is_empty() || tokens.iter().any(|token| seen.contains(token)) {
+                wrong.push(format!(
+                    "{name}, {manner}: of {} tokens one comes back: {canceled:?}",
+                    tokens.len()
+                ));
+            }
+        }
+    }
+    judge(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_card_that_does_not_declare_the_extension_gets_no_token_in_the_metadata() {
     let hostile = Hostile::start().await;
     let sections = hostile.sections("plain", "-", "") + &hostile.sections("told", "lineage", "");

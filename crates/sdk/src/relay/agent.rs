@@ -8,7 +8,7 @@ use chancery_protocol::{
     CancelTaskRequest, Error, ErrorCode, Message, Principal, Request, Task, TaskId, TaskState,
 };
 
-use super::errors::told;
+use super::clean::Scrubber;
 use super::exchange::Exchange;
 use super::peers::{Peer, RelayPeers};
 use super::state::RemoteState;
@@ -76,15 +76,17 @@ impl Agent for RemoteAgent {
 
     async fn cancel(&self, task: TaskHandle) -> Result<Cancellation, Error> {
         let Some((client, there)) = self.whereabouts(&task) else { return Ok(Cancellation::Unknown) };
-        let canceled = match ask_to_cancel(&client, there).await {
+        let scrubber = Scrubber::new(RemoteState::of_task(&task).tokens);
+        let mut canceled = match ask_to_cancel(&client, there).await {
             Ok(canceled) => canceled.status,
             Err(error) => match error.code() {
                 Some(ErrorCode::TaskNotCancelable | ErrorCode::UnsupportedOperation) => {
-                    return Err(told(error));
+                    return Err(scrubber.told(error));
                 }
                 _ => return Ok(Cancellation::Unknown),
             },
         };
+        canceled.message.iter_mut().for_each(|said| scrubber.message(said));
         match canceled.state {
             TaskState::Canceled => {
                 self.peers.ended(&task.principal, &task.task);

@@ -1,13 +1,16 @@
 //! What an agent elsewhere says, without what it may not say here, and with what is said here of where it comes from.
 
 use chancery_protocol::{
-    Artifact, Content, ContextId, Json, JsonObject, LINEAGE_EXTENSION, Message, Part, StreamResponse, TaskId,
+    Artifact, Content, ContextId, Error, ErrorCode, Json, JsonObject, LINEAGE_EXTENSION, Message, Part,
+    StreamResponse, TaskId,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::errors::told;
 use super::state::RemoteState;
 use crate::PROVENANCE_EXTENSION;
+use crate::client::ClientError;
 
 /// Where a task comes from, as its caller reads it.
 #[derive(Serialize)]
@@ -40,7 +43,7 @@ pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState) -> bo
 
 /// Takes out of what an agent says what is not for its caller: the lineage tokens that it was sent, and what only we may say.
 /// Tokens are known by their digests, since they are never stored.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Scrubber {
     tokens: Vec<TokenDigest>,
 }
@@ -119,7 +122,15 @@ impl Scrubber {
         event
     }
 
-    fn message(&self, message: &mut Message) {
+    /// What the caller is told of an error; nothing of one that tells a lineage token.
+    pub(super) fn told(&self, error: ClientError) -> Error {
+        match self.tells(&format!("{error:?}")) {
+            true => error.code().unwrap_or(ErrorCode::Internal).into(),
+            false => told(error),
+        }
+    }
+
+    pub(super) fn message(&self, message: &mut Message) {
         self.metadata(&mut message.metadata);
         message.parts.iter_mut().for_each(|part| self.part(part));
         (message.task_id, message.context_id) = (None, None);

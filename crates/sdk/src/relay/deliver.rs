@@ -3,13 +3,13 @@
 use chancery_protocol::{Request, SendMessageRequest, SendMessageResponse, StreamResponse};
 use tokio::sync::mpsc;
 
-use super::errors::told;
 use super::exchange::Exchange;
 use super::follow::Answers;
 use super::peers::Peer;
 use crate::agent::{Failure, Outcome};
 use crate::client::ClientError;
 use crate::runtime::Delivered;
+
 impl Exchange<'_> {
     /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].
     pub(super) async fn deliver(
@@ -39,14 +39,14 @@ impl Exchange<'_> {
             let hold = delivered.context().hold.as_ref();
             options.terms.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
         }
-        let client = peer.client.clone();
+        let (client, scrubber) = (peer.client.clone(), self.scrubber.clone());
         tokio::spawn(async move {
             let answer = client.ask(Request::SendMessage(Box::new(request)), options).await;
             // If the turn has ended meanwhile, the task says how.
             if let Err(mpsc::error::SendError((delivered, Err(error)))) =
                 answers.send((Box::new(delivered), answer)).await
             {
-                delivered.answer(Err(told(error))).await;
+                delivered.answer(Err(scrubber.told(error))).await;
             }
         });
         Ok(())
@@ -62,8 +62,7 @@ impl Exchange<'_> {
             Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), peer, false).await,
             Ok(SendMessageResponse::Message(_)) => Ok(None),
             Err(error) => {
-                let told = self.told(error);
-                delivered.answer(Err(told)).await;
+                delivered.answer(Err(self.scrubber.told(error))).await;
                 return Ok(None);
             }
         };

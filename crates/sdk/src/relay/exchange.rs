@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    AgentCard, BoxFuture, Error, ErrorCode, LINEAGE_EXTENSION, Message, Request, SendMessageRequest,
-    SendMessageResponse, StreamResponse, TaskId, TaskState,
+    AgentCard, BoxFuture, LINEAGE_EXTENSION, Message, Request, SendMessageRequest, SendMessageResponse,
+    StreamResponse, TaskId, TaskState,
 };
 
 use super::agent::{RemoteAgent, Tenancy, cancel_there};
 use super::clean::Scrubber;
-use super::errors::{Breach, cannot_be_watched, fate, told};
+use super::errors::{Breach, cannot_be_watched, fate};
 use super::follow::Source;
 use super::peers::Peer;
 use super::state::{RemoteState, context_there, dispatch_key};
@@ -123,7 +123,7 @@ impl<'a> Exchange<'a> {
                     tried.push(peer.name.clone());
                     let next = self.agent.peers.untried(&tried).filter(|_| self.state.task.is_none());
                     let Some(next) = next else {
-                        return Err(Failure::protocol(told(error)).never_sent());
+                        return Err(Failure::protocol(self.scrubber.told(error)).never_sent());
                     };
                     tracing::info!(from = &*peer.name, to = &*next.name, %error, "the next member of the pool is tried");
                     peer = next;
@@ -362,17 +362,9 @@ impl<'a> Exchange<'a> {
                 let told = breach.error().about("taskId", self.turn.task_id().as_str());
                 Failure::public(breach.text()).answering(told)
             }
-            _ => Failure::protocol(self.told(error)),
+            _ => Failure::protocol(self.scrubber.told(error)),
         };
         Failure { sent, ..failure }
-    }
-
-    /// What the caller is told of an error; nothing of one that tells a lineage token.
-    pub(super) fn told(&self, error: ClientError) -> Error {
-        match self.scrubber.tells(&format!("{error:?}")) {
-            true => error.code().unwrap_or(ErrorCode::Internal).into(),
-            false => told(error),
-        }
     }
 
     /// The agent does what the protocol does not allow.
