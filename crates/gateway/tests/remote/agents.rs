@@ -27,6 +27,7 @@ pub(crate) const SPOKEN: [Spoken; 6] = [
 
 /// An agent in a process of its own.
 pub(crate) struct RemoteAgent {
+    program: Program,
     foreign: Foreign,
     front: Front,
     log: PathBuf,
@@ -77,7 +78,7 @@ impl RemoteAgent {
         if binding == Some("GRPC") {
             foreign.url = format!("http://{grpc_at}");
         }
-        Self { foreign, front, log, _folder: folder }
+        Self { program, foreign, front, log, _folder: folder }
     }
 
     /// Every server on another SDK, once for each binding: its name here, and the agent.
@@ -115,6 +116,15 @@ impl RemoteAgent {
         self.executions(end).len()
     }
 
+    /// Kills it, and starts another one at the same address, which goes on with its notes and knows nothing else.
+    pub(crate) async fn kill_and_restart(&mut self) {
+        self.foreign.kill().await;
+        let grpc_at = self.front.address.to_string();
+        let arguments = ["--log", self.log.to_str().expect("a path"), "--grpc-at", &grpc_at];
+        self.foreign = self.program.serve_with(&arguments).await.unwrap_or_else(|why| panic!("{why}"));
+        self.front.lead_to(&self.foreign);
+    }
+
     pub(crate) async fn kill(&mut self) {
         self.foreign.kill().await;
         self.front.close().await;
@@ -140,9 +150,7 @@ impl Hostile {
     /// Where it can be called so. The flags say what stands on its card.
     pub(crate) fn url(&self, spoken: Spoken, flags: &str) -> String {
         let agent = self.of(spoken);
-        let led = format!("http://{}", agent.front.address);
-        let place = if spoken.binding == "grpc" { &led } else { agent.url() };
-        format!("{place}/{}/{}/{flags}", spoken.version, spoken.binding)
+        format!("http://{}/{}/{}/{flags}", agent.front.address, spoken.version, spoken.binding)
     }
 
     /// A section of the configuration for each way to call it.

@@ -1,5 +1,5 @@
-//! Many calls at once to agents that lie, break off and drop tokens, while the gateway is killed again and again: what the export
-//! says is counted here once more, and no shared budget was ever passed.
+//! Many calls at once to agents that lie, break off, drop tokens and die, while the gateway is killed again and again: what the
+//! export says is counted here once more, and no shared budget was ever passed.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn text(gateway: &Gateway, name: &str, number: usize, is_last: bool) -> String {
         // Once nobody is killed any more, it takes what is left.
         4 if is_last => r#"usage message {"costMicroUsd": 1e15}"#.to_owned(),
         4 => r#"usage message {"costMicroUsd": "15000"}"#.to_owned(),
-        5 => format!("slow 50 {name}"),
+        5 => format!("slow 500 {name}"),
         // On behalf of nobody, as it says.
         6 => {
             let url = format!("{}/", gateway.agent(name));
@@ -79,14 +79,18 @@ fn accounts<'a>(
     accounts
 }
 
+/// How often the agents of both versions have worked.
+fn executions(hostile: &Hostile) -> usize {
+    [SPOKEN[0], SPOKEN[3]].map(|spoken| hostile.of(spoken).count("")).iter().sum()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_shared_budget_is_passed_whatever_agents_do_and_however_often_the_gateway_is_killed() {
-    let hostile = Hostile::start().await;
+    let mut hostile = Hostile::start().await;
     let sections = hostile.sections("far", "-", "price = { per_call = 0.01 }");
     let mut gateway = Gateway::start(&format!("{BUDGETS}{sections}"));
-    let worked = || [SPOKEN[0], SPOKEN[3]].map(|spoken| hostile.of(spoken).count("")).iter().sum::<usize>();
     for round in 0..=KILLS {
-        let before = worked();
+        let before = executions(&hostile);
         let mut calls = Vec::new();
         for spoken in SPOKEN {
             let name = spoken.name("far");
@@ -97,7 +101,12 @@ async fn no_shared_budget_is_passed_whatever_agents_do_and_however_often_the_gat
             );
         }
         let is_over = || calls.iter().all(tokio::task::JoinHandle::is_finished);
-        until("the agents are at work, or refused it", || worked() >= before + AT_WORK || is_over()).await;
+        until("the agents are at work, or refused it", || {
+            executions(&hostile) >= before + AT_WORK || is_over()
+        })
+        .await;
+        // In each round an agent dies with what it works on: that of one version, then that of the other.
+        hostile.of_mut(SPOKEN[3 * (round % 2)]).kill_and_restart().await;
         if round < KILLS {
             gateway.kill_and_restart();
         }
@@ -136,6 +145,7 @@ async fn no_shared_budget_is_passed_whatever_agents_do_and_however_often_the_gat
             ));
         }
     }
-    assert!(worked() >= KILLS * AT_WORK / 2, "{} executions are no storm", worked());
+    let worked = executions(&hostile);
+    assert!(worked >= KILLS * AT_WORK / 2, "{worked} executions are no storm");
     judge(&wrong);
 }
