@@ -244,6 +244,9 @@ pub trait Hold: Send + Sync + fmt::Debug {
     /// [settled](Self::settle) otherwise.
     fn dispatched(&self) {}
 
+    /// Nothing could be sent to the member of the pool that was chosen: this one is asked instead.
+    fn moved_to(&self, _member: &Arc<str>) {}
+
     /// Fields of a usage report could not be read. They count for nothing, and the statement names them.
     fn ignore(&self, _fields: IgnoredFields) {}
 

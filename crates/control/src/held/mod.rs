@@ -82,6 +82,8 @@ struct Spent {
     ignored: IgnoredFields,
     /// What the journal is about to be told.
     proposed: Option<Settled>,
+    /// The member of the pool that answers in the place of the one that was chosen.
+    other_member: Option<Arc<str>>,
     /// Whether anything has left this process for the call.
     is_dispatched: bool,
     /// Whether the journal knows the task, so that it can be stopped.
@@ -171,7 +173,7 @@ impl Held {
             payer: Some(&self.payer.id).filter(|payer| **payer != self.open.caller).cloned(),
             agent: self.open.agent.clone(),
             skill: self.skill.clone(),
-            peer: self.open.peer.clone(),
+            peer: self.spent.lock().other_member.clone().or_else(|| self.open.peer.clone()),
             task: self.open.task().cloned(),
             opened: self.opened.into(),
             reserved: self.reserved(),
@@ -261,6 +263,18 @@ impl Held {
         }
     }
 
+    /// What its caller is told of where it stands: by which member it is answered, if that is not the one that was chosen.
+    fn whereabouts_now(&self) -> Option<Arc<Whereabouts>> {
+        let told = self.whereabouts.clone()?;
+        let Some(member) = self.spent.lock().other_member.clone() else { return Some(told) };
+        let mut told = Arc::unwrap_or_clone(told);
+        if let Some(choice) = &mut told.routing {
+            let chosen = choice.peer.replace(member);
+            choice.reason = format!("`{}` could not be reached", chosen.unwrap_or_default());
+        }
+        Some(Arc::new(told))
+    }
+
     fn reserved(&self) -> Amount {
         self.grants.lock().reservation.as_ref().map_or(self.estimate.hold, Reservation::amount)
     }
@@ -297,6 +311,10 @@ impl Hold for Held {
 
     fn dispatched(&self) {
         self.spent.lock().is_dispatched = true;
+    }
+
+    fn moved_to(&self, member: &Arc<str>) {
+        self.spent.lock().other_member = Some(member.clone());
     }
 
     fn ignore(&self, fields: IgnoredFields) {
@@ -346,7 +364,7 @@ impl Hold for Held {
             remaining_micro_usd,
             remaining_tokens,
         };
-        let whereabouts = self.whereabouts.clone();
+        let whereabouts = self.whereabouts_now();
         Settling { edge: self.edge(Some(settled)), settled, statement, whereabouts }
     }
 

@@ -6,6 +6,7 @@ use crate::agents::{Hostile, SPOKEN};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::judge;
+use crate::records::exported;
 
 const CALLS: usize = 20;
 
@@ -35,13 +36,23 @@ async fn all_answered(gateway: &Gateway, hostile: &Hostile) -> Vec<String> {
         let caller = Caller::new(gateway, &*name);
         let text = format!("echo {name}");
         let mut answered = 0;
+        let mut told = Vec::new();
         let mut last = None;
         for _ in 0..CALLS {
             let sent = caller.send(&text).await;
+            told.push(sent.task()["metadata"]["urn:chancery:ext:lineage:v1"]["routing"].clone());
             answered += usize::from(sent.state() == "TASK_STATE_COMPLETED");
             last = Some(sent).filter(|sent| sent.state() != "TASK_STATE_COMPLETED").or(last);
         }
         let worked = hostile.of(spoken).count(&text);
+        let members = exported(gateway, &name);
+        let by_well = members.iter().filter(|row| row.at("peer") == "well").count();
+        if by_well < CALLS {
+            wrong.push(format!("{name}: the record says of {by_well} of {CALLS} calls who answered them"));
+        }
+        if let Some(choice) = told.iter().find(|choice| choice["peer"] != "well") {
+            wrong.push(format!("{name}: the caller is told of another member: {choice}"));
+        }
         if (answered, worked) != (CALLS, CALLS) {
             wrong.push(format!("{name}: {answered} of {CALLS} answered, {worked} worked on: {last:?}"));
         }

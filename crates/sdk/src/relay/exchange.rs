@@ -127,6 +127,7 @@ impl<'a> Exchange<'a> {
                     };
                     tracing::info!(from = &*peer.name, to = &*next.name, %error, "the next member of the pool is tried");
                     peer = next;
+                    self.turn.sink.hold().iter().for_each(|hold| hold.moved_to(&peer.name));
                     *tenancy = Tenancy::begin(self.agent, self.turn, &peer);
                 }
             }
