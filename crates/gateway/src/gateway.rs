@@ -39,7 +39,7 @@ impl Gateway {
         let identities = Identities::open(&config)?;
         let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config)?);
-        let surroundings = Surroundings::new(pools(&config)?, store.clone(), config.outbound);
+        let surroundings = Surroundings::new(pools(&config)?, store.clone(), config.outbound.clone());
         let (keys, inboxes) = (surroundings.keys.clone(), surroundings.inboxes.clone());
         let Agents { offers, governed, asked, absent } =
             fleet::build(config.agent.clone(), surroundings.clone()).await?;

@@ -177,8 +177,7 @@ async fn leads_to(url: &str) -> Peer {
 async fn where_a_card_leads_is_not_gone_blindly() {
     let victim = Peer::start(|_, heard| done(heard)).await;
     let guide = leads_to(&victim.url).await;
-    let client = sdk::Client::builder().bearer("secret").connect(&guide.url).await.expect("a card");
-    let refused = client.send("x").await.expect_err("not there");
+    let refused = sdk::Client::builder().bearer("secret").connect(&guide.url).await.expect_err("not there");
     assert!(matches!(&refused, ClientError::Refused { .. }), "{refused}");
     assert!(refused.to_string().contains("127.0.0.1 is reserved"), "{refused}");
     assert!(victim.heard().is_empty());

@@ -44,13 +44,8 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
         sense.complain(&["admin", "listen"], "others than this machine could reach it").hint =
             Some(hint.to_owned());
     }
-    for (place, range) in config.push.allow_egress.iter().enumerate() {
-        if range.parse::<Prefix>().is_err() {
-            let what = format!("`{range}` is no range of addresses");
-            sense.complain(&["push", "allow_egress", &place.to_string()], what).hint =
-                Some("write it as 10.0.0.0/8".to_owned());
-        }
-    }
+    sense.ranges("push", &config.push.allow_egress);
+    sense.ranges("outbound", &config.outbound.allow_egress);
     sense.allow_list(&config.identity.allow);
     sense.policies(config);
     sense.known_agents(config);
@@ -64,6 +59,17 @@ struct Sense<'a> {
 }
 
 impl Sense<'_> {
+    /// The addresses that a section allows.
+    fn ranges(&mut self, section: &str, ranges: &[String]) {
+        for (place, range) in ranges.iter().enumerate() {
+            if range.parse::<Prefix>().is_err() {
+                let what = format!("`{range}` is no range of addresses");
+                self.complain(&[section, "allow_egress", &place.to_string()], what).hint =
+                    Some("write it as 10.0.0.0/8".to_owned());
+            }
+        }
+    }
+
     fn complain(&mut self, path: &[&str], what: impl Into<String>) -> &mut Problem {
         // A value that nobody wrote stands where its section does.
         let written = (0..=path.len()).rev().find_map(|length| self.node.at(&path[..length]));

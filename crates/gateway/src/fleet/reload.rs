@@ -101,7 +101,7 @@ impl Reloader {
         let touched: HashSet<_> = changes.added.iter().chain(&changes.changed).map(String::as_str).collect();
         let touches = |agent: &&AgentSection| touched.contains(agent.name.as_str());
         let sections: Vec<_> = next.agent.iter().filter(touches).cloned().collect();
-        let (pools, outbound) = (pools(next)?, next.outbound);
+        let (pools, outbound) = (pools(next)?, next.outbound.clone());
         let surroundings = Surroundings { pools, outbound, ..self.surroundings.clone() };
         let Agents { offers, governed, asked, absent } = build(sections, surroundings).await?;
         let Some(service) = self.fleet.service.get() else { bail!("the gateway does not serve yet") };

@@ -19,7 +19,8 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
             .connect_timeout(outbound.connect_timeout())
             .request_timeout(outbound.read_timeout())
             .max_concurrent_calls(outbound.max_calls)
-            .max_streams(outbound.max_streams);
+            .max_streams(outbound.max_streams)
+            .egress(outbound.egress());
         if let Some(trust) = trust.clone() {
             client = client.check_card(move |card| trust.judge(card));
         }

@@ -47,15 +47,18 @@ impl Peer {
     /// not say.
     pub(crate) fn new(card: AgentCard, settings: &Settings, named: &Origin) -> Result<Self, ClientError> {
         let mut usable = Vec::new();
-        let mut offered = Vec::new();
+        let (mut offered, mut refused) = (Vec::new(), None);
         for interface in &card.supported_interfaces {
             match usable_interface(interface, settings, named) {
-                Ok(found) => usable.push((rank(&interface.protocol_binding, &settings.preferred), found)),
+                Ok(found) => match may_be_dialled(&found, settings, named) {
+                    Ok(()) => usable.push((rank(&interface.protocol_binding, &settings.preferred), found)),
+                    Err(why) => refused = refused.or(Some(why)),
+                },
                 Err(why) => offered.push(describe(interface, why)),
             }
         }
         if usable.is_empty() {
-            return Err(ClientError::NoInterface { offered });
+            return Err(refused.unwrap_or(ClientError::NoInterface { offered }));
         }
         usable.sort_by_key(|(rank, _)| *rank);
         let honours_keys =
@@ -95,6 +98,18 @@ fn usable_interface(
         base.extend(super::rest::segment(&interface.tenant));
     }
     Ok(Interface { wire, uri, base, tenant: interface.tenant.clone(), origin })
+}
+
+/// Whether an interface is where the card came from, or where a card may lead, as far as can be said without resolving names.
+fn may_be_dialled(interface: &Interface, settings: &Settings, named: &Origin) -> Result<(), ClientError> {
+    let origin = &interface.origin;
+    if named.is_same(origin) || settings.found_at.as_ref().is_some_and(|at| at.is_same(origin)) {
+        return Ok(());
+    }
+    match settings.egress.check_uri(&interface.uri) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(ClientError::Refused { origin: origin.to_string(), why: why.to_string() }),
+    }
 }
 
 /// A card is somebody else's: what it says is shown short and clean.
@@ -142,6 +157,26 @@ mod tests {
         let pinned = |version| Settings { version: Some(version), ..Settings::default() };
         assert_eq!(chosen(both(), &pinned(Version::V1_0)), [grpc, rpc, rest]);
         assert_eq!(chosen(both(), &pinned(Version::V0_3)), [old]);
+    }
+
+    #[test]
+    fn a_card_leads_nowhere_that_may_not_be_dialled() {
+        let elsewhere = || {
+            card(vec![
+                AgentInterface::new("http://10.1.2.3:50051", ProtocolBinding::Grpc),
+                AgentInterface::new("http://a.example/rpc", ProtocolBinding::JsonRpc),
+            ])
+        };
+        assert_eq!(chosen(elsewhere(), &Settings::default()), ["http://a.example/rpc"]);
+        let egress = crate::egress::Egress::default().allow("10.0.0.0/8".parse().unwrap());
+        let allowed = Settings { egress, ..Settings::default() };
+        assert_eq!(chosen(elsewhere(), &allowed), ["http://10.1.2.3:50051", "http://a.example/rpc"]);
+        let nowhere = card(vec![AgentInterface::new("http://10.1.2.3:50051", ProtocolBinding::Grpc)]);
+        let error = Peer::new(nowhere.clone(), &Settings::default(), &named(false)).unwrap_err().to_string();
+        assert!(error.contains("the address 10.1.2.3 is reserved"), "{error}");
+        // Where the card came from may be called, whatever its address.
+        let own = Origin { is_https: false, host: "10.1.2.3".to_owned(), port: 50051 };
+        assert!(Peer::new(nowhere, &Settings::default(), &own).is_ok());
     }
 
     #[test]

@@ -90,6 +90,10 @@ fn unanswered(failed: ClientError) -> Error {
         let text = format!("The agent behind this one is not called, since its card is not trusted: {why}");
         return Error::with_message(ErrorCode::InvalidAgentResponse, text).caused_by(failed);
     }
+    if let ClientError::Refused { .. } = &failed {
+        let text = "The agent behind this one names an address that this server may not call";
+        return Error::with_message(ErrorCode::InvalidAgentResponse, text).caused_by(failed);
+    }
     let after = failed.retry_after();
     let error: Error = failed.into();
     let text = match error.code() {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use chancery_sdk::egress::Egress;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::push::egress_to;
 use super::{Complaint, PriceSection};
 
 /// How agents elsewhere are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OutboundSection {
     /// So long making a connection may take, in milliseconds.
@@ -24,6 +26,10 @@ pub(crate) struct OutboundSection {
     /// So many streams from one agent at a time; tasks that find no place are looked at now and then instead.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) max_streams: usize,
+    /// Ranges of addresses, such as `10.0.0.0/8`, that an agent's card may name besides those that the whole world can reach and the
+    /// one that its card was fetched from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) allow_egress: Vec<String>,
 }
 
 /// How it is found out whether an agent elsewhere is well.
@@ -87,13 +93,24 @@ fn a_hundred() -> usize {
 
 impl Default for OutboundSection {
     fn default() -> Self {
-        Self { connect_timeout_ms: 5_000, read_timeout_ms: 30_000, max_calls: 1024, max_streams: 4096 }
+        Self {
+            connect_timeout_ms: 5_000,
+            read_timeout_ms: 30_000,
+            max_calls: 1024,
+            max_streams: 4096,
+            allow_egress: Vec::new(),
+        }
     }
 }
 
 impl OutboundSection {
     pub(crate) fn connect_timeout(&self) -> Duration {
         Duration::from_millis(self.connect_timeout_ms)
+    }
+
+    /// What is dialled because a card names it.
+    pub(crate) fn egress(&self) -> Egress {
+        egress_to(&self.allow_egress)
     }
 
     pub(crate) fn read_timeout(&self) -> Duration {

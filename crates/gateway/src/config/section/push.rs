@@ -14,9 +14,14 @@ pub(crate) struct PushSection {
 }
 
 impl PushSection {
-    /// What is dialled because somebody named it. That the ranges are such has been checked.
+    /// What is dialled because somebody named it.
     pub(crate) fn egress(&self) -> Egress {
-        let ranges = self.allow_egress.iter().filter_map(|range| range.parse().ok());
-        ranges.fold(Egress::default(), Egress::allow)
+        egress_to(&self.allow_egress)
     }
+}
+
+/// What the whole world can reach, and these ranges. That they are such has been checked.
+pub(super) fn egress_to(ranges: &[String]) -> Egress {
+    let ranges = ranges.iter().filter_map(|range| range.parse().ok());
+    ranges.fold(Egress::default(), Egress::allow)
 }
