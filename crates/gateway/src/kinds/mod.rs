@@ -18,6 +18,7 @@ mod command;
 mod inbox;
 mod model;
 mod neighbours;
+mod pacing;
 mod singleton;
 mod task_keys;
 

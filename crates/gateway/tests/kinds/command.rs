@@ -7,7 +7,7 @@ use chancery_sdk::protocol::{JsonObject, SendMessageResponse, StreamResponse};
 use chancery_sdk::{Client, Message, Task, TaskState, Usage};
 use serde_json::Value;
 
-use crate::gateway::{BINARY, Gateway, refusal};
+use crate::gateway::{BINARY, Gateway, pieces_of, refusal};
 
 /// An agent `it` that is a shell with this script, with more said about it.
 fn shell(script: &str, more: &str) -> String {
@@ -76,6 +76,17 @@ async fn what_a_program_says_is_heard_while_it_runs() {
             assert_eq!(update.artifact.parts[0].as_text(), Some("one\n"));
             break;
         }
+    }
+}
+
+/// However fast the next word follows: what waits for a pause would show all of these at once, in less than 8 KiB.
+#[tokio::test]
+async fn words_are_shown_while_more_of_them_come() {
+    for every in ["0.002", "0.015", "0.03"] {
+        let script = format!("for i in $(seq 1000); do printf 'drip '; sleep {every}; done");
+        let gateway = Gateway::start(&shell(&script, ""));
+        let client = gateway.client("it").await;
+        assert_eq!(pieces_of(&client, 10).await, 10, "a word every {every} s");
     }
 }
 

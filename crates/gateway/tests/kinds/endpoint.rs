@@ -28,6 +28,8 @@ pub(crate) enum Reply {
     CutOff(&'static [&'static str]),
     /// By these words, and then the connection is closed.
     BreaksOff(&'static [&'static str]),
+    /// By a word every so many milliseconds, and by no more of them than that.
+    Drips(u64, usize),
     /// By these words, and then never again.
     Hangs(&'static [&'static str]),
     /// Not now.
@@ -128,6 +130,10 @@ async fn answer(
         ),
         Reply::CutOff(words) => events(open, [texts(words), vec![ended("length"), done()]].concat(), None),
         Reply::BreaksOff(words) => events(open, texts(words), Some(Duration::ZERO)),
+        Reply::Drips(every, most) => {
+            let frames = [texts(&vec!["drip "; most]), vec![ended("stop"), done()]].concat();
+            paced(open, frames, Duration::from_millis(every), None)
+        }
         Reply::Hangs(words) => events(open, texts(words), Some(Duration::from_secs(3600))),
         Reply::Busy(status, after) => {
             let mut busy = whole(status, r#"{"error":{"message":"the inside of the endpoint"}}"#);
@@ -167,8 +173,12 @@ fn whole(status: u16, text: &str) -> Response<Body> {
 
 /// Frames with a pause between them, so that they are not one; then perhaps a break, after a while.
 fn events(open: Open, frames: Vec<String>, breaks: Option<Duration>) -> Response<Body> {
-    let words = stream::iter(frames).then(|frame| async move {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    paced(open, frames, Duration::from_millis(5), breaks)
+}
+
+fn paced(open: Open, frames: Vec<String>, pause: Duration, breaks: Option<Duration>) -> Response<Body> {
+    let words = stream::iter(frames).then(move |frame| async move {
+        tokio::time::sleep(pause).await;
         Ok(Frame::data(Bytes::from(frame)))
     });
     let last = stream::iter(breaks).then(move |after| async move {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use chancery_sdk::Client;
+use chancery_sdk::protocol::StreamResponse;
 use tempfile::TempDir;
 
 /// Killed when dropped.
@@ -144,4 +145,20 @@ fn serve(folder: &Path, variables: &[(String, String)]) -> (Child, String) {
     let said = line.trim().strip_prefix("Chancery at ");
     let url = said.unwrap_or_else(|| panic!("{:?}", std::fs::read_to_string(folder.join("log"))));
     (child, url.to_owned())
+}
+
+/// How many pieces of an answer come, if nobody wants more than so many. What is answered is canceled then.
+pub(crate) async fn pieces_of(client: &Client, most: usize) -> usize {
+    let mut events = client.stream("go").await.expect("a stream");
+    let mut pieces = 0;
+    while pieces < most
+        && let Some(event) = events.next().await
+    {
+        let event = event.expect("an event");
+        let event = event.payload().expect("it can be read");
+        pieces += usize::from(matches!(event, StreamResponse::ArtifactUpdate(_)));
+    }
+    let id = events.task_id().expect("a task").clone();
+    let _ = client.cancel(id).await;
+    pieces
 }

@@ -7,7 +7,7 @@ use chancery_sdk::{Client, Message, Task, TaskState, Usage};
 use serde_json::{Value, json};
 
 use crate::endpoint::{Endpoint, Reply};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, pieces_of};
 
 /// An agent `it` that is the model of an endpoint, with more said about it.
 fn model(endpoint: &Endpoint, more: &str) -> String {
@@ -70,6 +70,26 @@ async fn a_model_is_told_its_instructions_and_its_words_are_streamed() {
     let card = serde_json::to_string(&*client.card().await.expect("a card")).expect("JSON");
     assert!(card.contains(r#""model":"small""#) && !card.contains("secret agent"), "{card}");
     assert!(!gateway.log().contains("sk-123"), "{}", gateway.log());
+}
+
+/// However fast the next word follows: what waits for a pause would show all of these at once, in less than 8 KiB.
+#[tokio::test]
+async fn words_are_shown_while_more_of_them_come() {
+    for every in [2, 15, 30] {
+        let endpoint = Endpoint::start(vec![Reply::Drips(every, 1000)]).await;
+        let gateway = Gateway::start(&model(&endpoint, ""));
+        let client = gateway.client("it").await;
+        assert_eq!(pieces_of(&client, 10).await, 10, "a word every {every} ms");
+    }
+}
+
+#[tokio::test]
+async fn what_came_before_a_break_is_shown_and_charged() {
+    let endpoint = Endpoint::start(vec![Reply::BreaksOff(&["one ", "two ", "three"])]).await;
+    let gateway = Gateway::start(&model(&endpoint, "price_per_1k_output_tokens = 1.0"));
+    let task = ask(&gateway.client("it").await, "count").await;
+    assert_eq!((task.status.state, said(&task).as_str()), (TaskState::Failed, "one two three"));
+    assert_eq!(usage(&task).0.output_tokens, 3);
 }
 
 #[tokio::test]
@@ -181,7 +201,7 @@ async fn whatever_else_an_endpoint_answers_the_caller_gets_a_clear_failure() {
 }
 
 #[tokio::test]
-async fn a_cancel_hangs_up_and_charges_what_was_heard() {
+async fn a_cancel_hangs_up_and_charges_what_was_shown() {
     let endpoint = Endpoint::start(vec![Reply::Hangs(&["a", "b", "c"])]).await;
     let gateway = Gateway::start(&model(&endpoint, "price_per_1k_output_tokens = 1.0"));
     let client = gateway.client("it").await;

@@ -2,16 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::time::Duration;
 
 use chancery_sdk::{ArtifactWriter, Turn, TurnOver};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::time::timeout;
 
-/// How much is passed on at a time.
-const CHUNK: usize = 16 * 1024;
-/// How long more is waited for before what there is is passed on: many words at once cost little more than one.
-const PAUSE: Duration = Duration::from_millis(20);
+use crate::kinds::pacing::{MOST_AT_ONCE, OutputPacing};
+
 /// How much of what is said about errors is kept: the end of it.
 const TAIL: usize = 4 * 1024;
 
@@ -34,7 +30,7 @@ pub(super) async fn stream(
     most: u64,
 ) -> Result<Said, TurnOver> {
     let mut artifact: Option<ArtifactWriter<'_>> = None;
-    let (mut held, mut total) = (Vec::with_capacity(CHUNK), 0_u64);
+    let (mut held, mut total) = (Vec::with_capacity(MOST_AT_ONCE), 0_u64);
     loop {
         let before = held.len();
         let is_end = fill(&mut from, &mut held).await;
@@ -57,18 +53,16 @@ pub(super) async fn stream(
     }
 }
 
-/// Reads until there is enough, or nothing more for a moment. Whether that was the end.
+/// Reads what is to be shown at once. Whether that was the end.
 async fn fill(from: &mut (impl AsyncRead + Unpin), held: &mut Vec<u8>) -> bool {
-    // A pipe that cannot be read is at its end.
-    let ended = |read: std::io::Result<usize>| read.unwrap_or_default() == 0;
-    if ended(from.read_buf(held).await) {
-        return true;
-    }
-    while held.len() < CHUNK {
-        let Ok(read) = timeout(PAUSE, from.read_buf(held)).await else { return false };
-        if ended(read) {
+    let mut pacing = OutputPacing::default();
+    while held.len() < MOST_AT_ONCE {
+        let Some(read) = pacing.more(from.read_buf(held)).await else { return false };
+        // A pipe that cannot be read is at its end.
+        if read.unwrap_or_default() == 0 {
             return true;
         }
+        pacing.hold();
     }
     false
 }

@@ -20,18 +20,15 @@ use chancery_store::Store;
 use serde_json::json;
 use tokio::time::timeout;
 
+use super::pacing::{MOST_AT_ONCE, OutputPacing};
 use super::{Modes, described};
 use crate::config::{AgentSection, ModelSection};
-use chat::{Chat, Piece};
+use chat::{Answer, Chat, Ended, Piece};
 use conversation::Conversation;
 use spending::{Prices, Spending};
 
 /// How much longer than its answer a turn may take.
 const SLACK: Duration = Duration::from_secs(30);
-/// How long more is waited for before what there is is passed on.
-const PAUSE: Duration = Duration::from_millis(20);
-/// How much is passed on at once at most.
-const CHUNK: usize = 8 << 10;
 
 /// A model that answers.
 struct ModelAgent {
@@ -93,34 +90,46 @@ impl ModelAgent {
             Failure::public(format!("The budget does not allow the model to be asked: {reason}"))
         })?;
         turn.dispatch().await?;
-        let mut answer = self.chat.ask(&messages, most).await?;
-        let (mut artifact, mut held, mut said) = (turn.begin_artifact("answer"), String::new(), false);
-        let ended = loop {
-            // Many words at once cost little more than one.
-            let piece = match timeout(PAUSE, answer.next()).await {
-                Ok(piece) => Some(piece?),
-                Err(_) => None,
-            };
-            let is_pause = piece.is_none();
-            match piece {
-                Some(Piece::Text(text)) => {
-                    spending.heard();
-                    held.push_str(&text);
-                }
-                Some(Piece::Usage(tokens)) => spending.counted(tokens),
-                Some(Piece::End(ended)) => break ended,
-                None => {}
-            }
-            if !held.is_empty() && (is_pause || held.len() >= CHUNK) {
-                said = true;
-                artifact.append(std::mem::take(&mut held)).await?;
-            }
-        };
-        if !held.is_empty() {
-            said = true;
-            artifact.finish(held).await?;
-        }
+        let answer = self.chat.ask(&messages, most).await?;
+        let ended = show(turn, answer, &mut spending).await?;
+        let has_said = spending.has_shown();
         spending.finish();
-        Ok(ended.outcome(said, most))
+        Ok(ended.outcome(has_said, most))
     }
+}
+
+/// Shows an answer as it comes. What came before it broke off is shown, too; what was shown is charged.
+async fn show(turn: &Turn, mut answer: Answer, spending: &mut Spending<'_>) -> Result<Ended, Failure> {
+    let (mut artifact, mut pacing) = (turn.begin_artifact("answer"), OutputPacing::default());
+    let (mut held, mut pieces) = (String::new(), 0);
+    let ended = loop {
+        match pacing.more(answer.next()).await {
+            Some(Ok(Piece::Text(text))) => {
+                pacing.hold();
+                held.push_str(&text);
+                pieces += 1;
+                if held.len() < MOST_AT_ONCE {
+                    continue;
+                }
+            }
+            Some(Ok(Piece::Usage(tokens))) => {
+                spending.counted(tokens);
+                continue;
+            }
+            Some(Ok(Piece::End(ended))) => break Ok(ended),
+            Some(Err(failure)) => break Err(failure),
+            None => {}
+        }
+        artifact.append(std::mem::take(&mut held)).await?;
+        spending.shown(std::mem::take(&mut pieces));
+        pacing.shown();
+    };
+    if !held.is_empty() {
+        match ended {
+            Ok(_) => artifact.finish(held).await?,
+            Err(_) => artifact.append(held).await?,
+        }
+        spending.shown(pieces);
+    }
+    ended
 }

@@ -1,4 +1,4 @@
-//! What an answer costs: set aside before the model is asked, reported as it is heard, and set right by what the endpoint
+//! What an answer costs: set aside before the model is asked, reported as it is shown, and set right by what the endpoint
 //! counted.
 
 use chancery_protocol::{Denied, Usage};
@@ -36,7 +36,8 @@ pub(super) struct Spending<'a> {
     /// At least and at most so many tokens are read.
     least: u64,
     most: u64,
-    heard: u64,
+    /// How many pieces of the answer were shown; each is a token at least.
+    shown: u64,
     counted: Option<Tokens>,
     reported: Usage,
 }
@@ -70,7 +71,7 @@ impl<'a> Spending<'a> {
     pub(super) fn new(turn: &'a Turn, prices: Prices, bytes: usize, messages: usize) -> Self {
         let (bytes, frames) = (bytes as u64, messages as u64 * FRAME);
         let (least, most) = (bytes / MOST_BYTES, bytes.div_ceil(LEAST_BYTES) + frames);
-        Self { turn, prices, least, most, heard: 0, counted: None, reported: Usage::default() }
+        Self { turn, prices, least, most, shown: 0, counted: None, reported: Usage::default() }
     }
 
     /// Sets aside what an answer may cost, and says how long it may be: as long as wished, or as the budget allows.
@@ -86,11 +87,15 @@ impl<'a> Spending<'a> {
         }
     }
 
-    /// A piece of the answer has come.
-    pub(super) fn heard(&mut self) {
-        self.heard += 1;
-        // A turn that is cut off is charged for what is known by then.
-        self.report(Tokens { input: self.least, output: self.heard });
+    /// Pieces of the answer have been shown. A turn that is cut off is charged for what was shown by then.
+    pub(super) fn shown(&mut self, pieces: u64) {
+        self.shown += pieces;
+        self.report(Tokens { input: self.least, output: self.shown });
+    }
+
+    /// Whether anything of the answer was shown.
+    pub(super) fn has_shown(&self) -> bool {
+        self.shown > 0
     }
 
     /// The endpoint has counted.
@@ -100,7 +105,7 @@ impl<'a> Spending<'a> {
 
     /// The answer has ended.
     pub(super) fn finish(mut self) {
-        let guessed = Tokens { input: self.most / 2, output: self.heard };
+        let guessed = Tokens { input: self.most / 2, output: self.shown };
         self.report(self.counted.unwrap_or(guessed));
     }
 
