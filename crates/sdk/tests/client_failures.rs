@@ -367,6 +367,47 @@ async fn what_an_answer_says_of_its_connection_is_heeded() {
     }
 }
 
+#[tokio::test]
+async fn endless_interim_answers_end_with_the_time_for_the_call() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let card = card(&url, "JSONRPC", false).to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let card = card.clone();
+            tokio::spawn(async move {
+                let mut begins = [0; 10];
+                stream.read_exact(&mut begins).await.expect("the beginning of a request");
+                if begins.starts_with(b"GET") {
+                    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", card.len());
+                    let answer = format!("{head}content-type: application/json\r\n\r\n{card}");
+                    stream.write_all(answer.as_bytes()).await.expect("somebody who reads");
+                } else {
+                    while stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await.is_ok() {}
+                }
+            });
+        }
+    });
+    let limit = Duration::from_millis(500);
+    let client = sdk::Client::builder().request_timeout(limit).connect(&url).await.expect("a peer");
+    let late = within("an end", client.get("t")).await.expect_err("no answer");
+    assert!(matches!(late, ClientError::TimedOut { after, .. } if after == limit), "{late}");
+}
+
+#[test]
+fn a_client_outlives_a_runtime_that_called() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (site, first, second) = (tokio::runtime::Runtime::new().expect("a runtime"), runtime(), runtime());
+    let peer = site.block_on(shaky(false, 0));
+    let client = first.block_on(sdk::Client::connect(&peer.url)).expect("a peer");
+    second.block_on(client.get("t")).expect("a task");
+    first.block_on(client.get("t")).expect("a task");
+    drop(first);
+    second.block_on(client.send("x")).expect("a task");
+    runtime().block_on(client.send("x")).expect("a task");
+    assert_eq!(peer.calls().len(), 4);
+}
+
 /// Frames of HTTP/2: length, kind, flags, stream, payload.
 fn frame(kind: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).expect("a short payload");
