@@ -367,6 +367,43 @@ async fn what_an_answer_says_of_its_connection_is_heeded() {
     }
 }
 
+/// What a client makes of an answer with these headers and this body, after which the connection is cut.
+async fn answered_with(head: &str, body: &str) -> Result<(), ClientError> {
+    let answer = format!("{head}\r\ncontent-type: application/json\r\n\r\n{body}");
+    let peer = Peer::agent("HTTP+JSON", false, move |_, _| Reply::Raw(answer.clone().into())).await;
+    let client = sdk::Client::builder().retries(0).connect(&peer.url).await.expect("a peer");
+    within("an end", client.get("t")).await.map(|_| ())
+}
+
+#[tokio::test]
+async fn answers_that_are_cut_short_or_contradict_themselves_are_errors() {
+    let body = done().to_string();
+    let (length, size) = (body.len(), format!("{:x}", body.len()));
+    for (head, body) in [
+        (format!("HTTP/1.1 200 OK\r\ncontent-length: {}", length + 1), body.clone()),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked".to_owned(), format!("{size}\r\n{body}\r\n")),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked".to_owned(),
+            format!("{size}x\r\n{body}\r\n0\r\n\r\n"),
+        ),
+    ] {
+        let cut = answered_with(&head, &body).await.expect_err(&head);
+        assert!(matches!(cut, ClientError::Cut { .. }) && !cut.was_never_sent(), "{head}: {cut:?}");
+    }
+    for head in [
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\ncontent-length: {}", length - 1),
+        format!("HTTP/1.1 200 OK\r\ncontent-length: +{length}"),
+        "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999".to_owned(),
+        "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked".to_owned(),
+    ] {
+        let bad = answered_with(&head, &body).await.expect_err(&head);
+        assert!(matches!(bad, ClientError::BadAnswer(_)), "{head}: {bad:?}");
+    }
+    // RFC 9112: chunks override a length.
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked";
+    answered_with(head, &format!("{size}\r\n{body}\r\n0\r\n\r\n")).await.expect("an answer");
+}
+
 #[tokio::test]
 async fn endless_interim_answers_end_with_the_time_for_the_call() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
