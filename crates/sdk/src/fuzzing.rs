@@ -43,7 +43,6 @@ targets!(
     protobuf_to_json,
     protobuf_from_json,
     sse,
-    http1,
     event,
     card
 );
@@ -181,11 +180,6 @@ pub fn protobuf_from_json(bytes: &[u8]) {
 /// A stream of server-sent events.
 pub fn sse(bytes: &[u8]) {
     client::sse(bytes);
-}
-
-/// An answer by HTTP/1.1, head and body.
-pub fn http1(bytes: &[u8]) {
-    client::http1(bytes);
 }
 
 /// One event of a stream in v1.0.

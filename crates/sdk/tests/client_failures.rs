@@ -367,6 +367,84 @@ async fn what_an_answer_says_of_its_connection_is_heeded() {
     }
 }
 
+/// What a client makes of an answer with these headers and this body, after which the connection is cut.
+async fn answered_with(head: &str, body: &str) -> Result<(), ClientError> {
+    let answer = format!("{head}\r\ncontent-type: application/json\r\n\r\n{body}");
+    let peer = Peer::agent("HTTP+JSON", false, move |_, _| Reply::Raw(answer.clone().into())).await;
+    let client = sdk::Client::builder().retries(0).connect(&peer.url).await.expect("a peer");
+    within("an end", client.get("t")).await.map(|_| ())
+}
+
+#[tokio::test]
+async fn answers_that_are_cut_short_or_contradict_themselves_are_errors() {
+    let body = done().to_string();
+    let (length, size) = (body.len(), format!("{:x}", body.len()));
+    for (head, body) in [
+        (format!("HTTP/1.1 200 OK\r\ncontent-length: {}", length + 1), body.clone()),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked".to_owned(), format!("{size}\r\n{body}\r\n")),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked".to_owned(),
+            format!("{size}x\r\n{body}\r\n0\r\n\r\n"),
+        ),
+    ] {
+        let cut = answered_with(&head, &body).await.expect_err(&head);
+        assert!(matches!(cut, ClientError::Cut { .. }) && !cut.was_never_sent(), "{head}: {cut:?}");
+    }
+    for head in [
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\ncontent-length: {}", length - 1),
+        format!("HTTP/1.1 200 OK\r\ncontent-length: +{length}"),
+        "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999".to_owned(),
+        "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked".to_owned(),
+    ] {
+        let bad = answered_with(&head, &body).await.expect_err(&head);
+        assert!(matches!(bad, ClientError::BadAnswer(_)), "{head}: {bad:?}");
+    }
+    // RFC 9112: chunks override a length.
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked";
+    answered_with(head, &format!("{size}\r\n{body}\r\n0\r\n\r\n")).await.expect("an answer");
+}
+
+#[tokio::test]
+async fn endless_interim_answers_end_with_the_time_for_the_call() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let card = card(&url, "JSONRPC", false).to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let card = card.clone();
+            tokio::spawn(async move {
+                let mut begins = [0; 10];
+                stream.read_exact(&mut begins).await.expect("the beginning of a request");
+                if begins.starts_with(b"GET") {
+                    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", card.len());
+                    let answer = format!("{head}content-type: application/json\r\n\r\n{card}");
+                    stream.write_all(answer.as_bytes()).await.expect("somebody who reads");
+                } else {
+                    while stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await.is_ok() {}
+                }
+            });
+        }
+    });
+    let limit = Duration::from_millis(500);
+    let client = sdk::Client::builder().request_timeout(limit).connect(&url).await.expect("a peer");
+    let late = within("an end", client.get("t")).await.expect_err("no answer");
+    assert!(matches!(late, ClientError::TimedOut { after, .. } if after == limit), "{late}");
+}
+
+#[test]
+fn a_client_outlives_a_runtime_that_called() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (site, first, second) = (tokio::runtime::Runtime::new().expect("a runtime"), runtime(), runtime());
+    let peer = site.block_on(shaky(false, 0));
+    let client = first.block_on(sdk::Client::connect(&peer.url)).expect("a peer");
+    second.block_on(client.get("t")).expect("a task");
+    first.block_on(client.get("t")).expect("a task");
+    drop(first);
+    second.block_on(client.send("x")).expect("a task");
+    runtime().block_on(client.send("x")).expect("a task");
+    assert_eq!(peer.calls().len(), 4);
+}
+
 /// Frames of HTTP/2: length, kind, flags, stream, payload.
 fn frame(kind: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).expect("a short payload");

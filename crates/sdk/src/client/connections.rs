@@ -1,267 +1,163 @@
-//! Connections by HTTP/1.1 without TLS, each driven by whoever calls over it.
+//! Connections to one peer: hyper's pooled clients, of their own in each runtime that calls.
 //!
-//! hyper's pooled client gives every connection a task of its own, so that a call goes from task to task and back, and each
-//! answer begins one more task that waits for its end. Here whoever waits for an answer also reads and writes for it:
-//! a call is woken once, when its answer is there. While nobody calls, a connection waits here, and nobody reads it; one
-//! that its peer has closed meanwhile is found out when it is taken, before anything is sent.
-//!
-//! A connection is used in the runtime that it was made in, and nowhere else: another one would have to be woken by that,
-//! and may outlive it.
+//! A connection is a task of the runtime that made it. Another runtime may outlive that one, and each answer would wake two
+//! threads.
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use http::{Response, Uri};
+use http::Request;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper_util::client::legacy::{self, ResponseFuture};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 use tokio::runtime::{self, Handle};
-use tokio::time::{Instant, sleep, timeout_at};
-use tower_service::Service as _;
+use tokio::sync::oneshot;
 
-use super::ask::Ask;
 use super::connector::Connector;
-use super::http1::{self, Broken, Line};
-use super::origin::Origin;
 use super::patience::Patience;
 use crate::alarm::Alarm;
-use crate::egress::ConnectError;
+
+/// How large the head of an answer may be, and how many headers it may have.
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 100;
+/// How long an idle connection is kept. Servers close theirs after 5 seconds or more: a message that is sent just then is lost, and
+/// a lost message counts as dispatched.
+const IDLE: Duration = Duration::from_secs(3);
+/// How often a peer is asked whether it is still there, by HTTP/2, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The connections of one client.
-#[derive(Clone)]
-pub(crate) struct Connections(Arc<Shelf>);
-
-struct Shelf {
+pub(crate) struct ConnectionPools {
     connector: Connector,
-    /// How many wait for each origin in each runtime, at most, and for how long.
-    most: usize,
-    longest: Duration,
-    /// Of each runtime in which a [`Sweeper`] looks after them.
-    idle: Mutex<HashMap<runtime::Id, Idle, RandomState>>,
+    /// How many connections may be idle in each runtime, at most.
+    max_idle: usize,
+    by_runtime: Mutex<HashMap<runtime::Id, RuntimePools, RandomState>>,
 }
 
-type Idle = HashMap<Arc<Origin>, Waiting, RandomState>;
-
-/// Since when each has waited, the longest first.
-type Waiting = Vec<(Box<Line>, Instant)>;
-
-/// Closes what has waited for too long in one runtime, and everything when that ends.
-struct Sweeper {
-    shelf: Weak<Shelf>,
-    runtime: runtime::Id,
+/// The connections of one runtime.
+struct RuntimePools {
+    clients: Arc<HttpClients>,
+    /// Closed when the runtime has ended.
+    alive: oneshot::Sender<()>,
 }
 
-/// The body of an answer, which brings the connection that it comes over along.
-pub(crate) enum AnswerBody {
-    Held(Held),
-    /// It has been read to its end.
-    Over,
-    /// Somebody else drives the connection.
-    Driven(Box<Driven>),
+struct HttpClients {
+    /// HTTP/1.1, or by TLS the version that both sides agree on.
+    http1: HttpClient,
+    /// HTTP/2 without asking, for gRPC.
+    http2: HttpClient,
 }
 
-pub(crate) struct Driven {
+type HttpClient = legacy::Client<Connector, Full<Bytes>>;
+
+/// The body of an answer, and the time that there is to read it.
+pub(crate) struct AnswerBody {
     body: Incoming,
-    /// For how long it is waited for; none for one that goes on.
-    patience: Option<(Patience, Alarm)>,
+    /// None for one that goes on.
+    patience: Option<Patience>,
+    /// Set when the body has to be waited for.
+    alarm: Option<Alarm>,
 }
 
-pub(crate) struct Held {
-    line: Box<Line>,
-    origin: Arc<Origin>,
-    shelf: Arc<Shelf>,
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum Unanswered {
-    NotConnected(ConnectError),
+/// Why there is no more of an answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("it took too long")]
     Late(Patience),
-    /// The connection broke.
-    Broken(http1::Unanswered),
+    #[error(transparent)]
+    Cut(hyper::Error),
 }
 
-// === impl Connections ===
+// === impl ConnectionPools ===
 
-impl Connections {
-    pub(crate) fn new(connector: Connector, most: usize, longest: Duration) -> Self {
-        Self(Arc::new(Shelf { connector, most, longest, idle: Mutex::default() }))
+impl ConnectionPools {
+    pub(crate) fn new(connector: Connector, max_idle: usize) -> Self {
+        Self { connector, max_idle, by_runtime: Mutex::default() }
     }
 
-    /// Sends a request and waits for the head of its answer.
-    pub(crate) async fn request(
-        &self,
-        ask: Ask,
-        origin: &Arc<Origin>,
-        patience: Option<Patience>,
-    ) -> Result<Response<AnswerBody>, Unanswered> {
-        loop {
-            let known = self.0.take(origin);
-            let is_known = known.is_some();
-            let mut line = match known {
-                Some(line) => line,
-                None => Box::pin(self.0.dial(ask.uri.clone(), patience)).await?,
-            };
-            match line.exchange(&ask, patience).await {
-                Ok(head) => {
-                    let held = Held { line, origin: origin.clone(), shelf: self.0.clone() };
-                    return Ok(Response::from_parts(head, AnswerBody::Held(held)));
-                }
-                Err(http1::Unanswered { error: Broken::Late(patience), .. }) => {
-                    return Err(Unanswered::Late(patience));
-                }
-                // It was closed while it waited.
-                Err(unanswered) if is_known && !unanswered.was_sent => {}
-                Err(unanswered) => return Err(Unanswered::Broken(unanswered)),
-            }
+    /// Sends a request over a connection of this runtime.
+    pub(crate) fn request(&self, request: Request<Full<Bytes>>, needs_http2: bool) -> ResponseFuture {
+        let clients = self.clients();
+        if needs_http2 { clients.http2.request(request) } else { clients.http1.request(request) }
+    }
+
+    fn clients(&self) -> Arc<HttpClients> {
+        let runtime = Handle::current();
+        let mut by_runtime = self.by_runtime.lock();
+        if let Some(known) = by_runtime.get(&runtime.id()) {
+            return known.clients.clone();
         }
+        by_runtime.retain(|_, pools| !pools.alive.is_closed());
+        let clients = Arc::new(HttpClients::new(&self.connector, self.max_idle));
+        let (alive, until_dropped) = oneshot::channel();
+        runtime.spawn(until_dropped);
+        by_runtime.insert(runtime.id(), RuntimePools { clients: clients.clone(), alive });
+        clients
     }
 }
 
-// === impl Shelf ===
-
-impl Shelf {
-    async fn dial(&self, uri: Uri, patience: Option<Patience>) -> Result<Box<Line>, Unanswered> {
-        let dialled = self.connector.clone().call(uri);
-        let connected = match patience {
-            Some(patience) => match timeout_at(patience.until, dialled).await {
-                Ok(connected) => connected,
-                Err(_) => return Err(Unanswered::Late(patience)),
-            },
-            None => dialled.await,
-        };
-        Ok(Box::new(Line::new(connected.map_err(Unanswered::NotConnected)?)))
-    }
-
-    /// The connection that has waited least, so that those that are not needed grow old.
-    fn take(&self, origin: &Arc<Origin>) -> Option<Box<Line>> {
-        let here = Handle::try_current().ok()?.id();
-        loop {
-            let (mut line, since) = self.idle.lock().get_mut(&here)?.get_mut(origin)?.pop()?;
-            if since.elapsed() < self.longest && line.is_open() {
-                return Some(line);
-            }
-        }
-    }
-
-    fn put(self: &Arc<Self>, origin: Arc<Origin>, line: Box<Line>) {
-        let Ok(here) = Handle::try_current() else { return };
-        let mut idle = self.idle.lock();
-        let is_swept = idle.contains_key(&here.id());
-        let waiting = idle.entry(here.id()).or_default().entry(origin).or_default();
-        if waiting.len() < self.most {
-            waiting.push((line, Instant::now()));
-        }
-        drop(idle);
-        if !is_swept {
-            here.spawn(Sweeper { shelf: Arc::downgrade(self), runtime: here.id() }.run(self.longest));
-        }
-    }
-
-    /// Closes what has waited for too long in a runtime. Says whether anything is left.
-    fn close_old(&self, runtime: runtime::Id) -> bool {
-        let mut old = Vec::new();
-        let mut idle = self.idle.lock();
-        let Some(idle) = idle.get_mut(&runtime) else { return false };
-        idle.retain(|_, waiting| {
-            let young = waiting.partition_point(|(_, since)| since.elapsed() >= self.longest);
-            old.extend(waiting.drain(..young));
-            !waiting.is_empty()
-        });
-        !idle.is_empty()
-    }
-}
-
-// === impl Sweeper ===
-
-impl Sweeper {
-    async fn run(self, longest: Duration) {
-        loop {
-            sleep(longest).await;
-            if !self.shelf.upgrade().is_some_and(|shelf| shelf.close_old(self.runtime)) {
-                return;
-            }
-        }
-    }
-}
-
-impl Drop for Sweeper {
-    fn drop(&mut self) {
-        let Some(shelf) = self.shelf.upgrade() else { return };
-        let left = shelf.idle.lock().remove(&self.runtime);
-        drop(left);
+impl HttpClients {
+    fn new(connector: &Connector, max_idle: usize) -> Self {
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(max_idle)
+            .http1_max_buf_size(MAX_HEAD_BYTES)
+            .http1_max_headers(MAX_HEADERS)
+            .http2_keep_alive_interval(PING_EVERY)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX));
+        let http1 = builder.build(connector.clone());
+        let http2 = builder.http2_only(true).build(connector.clone());
+        Self { http1, http2 }
     }
 }
 
 // === impl AnswerBody ===
 
 impl AnswerBody {
-    /// Of a connection that somebody else drives.
-    pub(crate) fn driven(body: Incoming, patience: Option<Patience>) -> Self {
-        let patience = patience.map(|patience| (patience, Alarm::at(patience.until)));
-        Self::Driven(Box::new(Driven { body, patience }))
+    pub(crate) fn new(body: Incoming, patience: Option<Patience>) -> Self {
+        Self { body, patience, alarm: None }
     }
 
     /// From now on it may take as long as it likes.
     pub(crate) fn let_go_on(&mut self) {
-        match self {
-            Self::Held(held) => held.line.let_go_on(),
-            Self::Driven(driven) => driven.patience = None,
-            Self::Over => {}
-        }
-    }
-}
-
-impl Driven {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            return Poll::Ready(frame.map(|frame| frame.map_err(Broken::Hyper)));
-        }
-        let Some((patience, alarm)) = &mut self.patience else { return Poll::Pending };
-        alarm.poll(context).map(|()| Some(Err(Broken::Late(*patience))))
+        self.patience = None;
     }
 }
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let polled = match &mut *self {
-            Self::Held(held) => ready!(held.line.poll_piece(context)).map(|piece| piece.map(Frame::data)),
-            Self::Over => None,
-            Self::Driven(driven) => return driven.poll_frame(context),
-        };
-        if !matches!(polled, Some(Ok(_)))
-            && let Self::Held(Held { mut line, origin, shelf }) = std::mem::replace(&mut *self, Self::Over)
-            && line.is_reusable()
-        {
-            shelf.put(origin, line);
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Cut)));
         }
-        Poll::Ready(polled)
+        let Some(patience) = self.patience else { return Poll::Pending };
+        let alarm = self.alarm.get_or_insert_with(|| Alarm::at(patience.until));
+        alarm.poll(context).map(|()| Some(Err(BodyError::Late(patience))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Held(_) => false,
-            Self::Over => true,
-            Self::Driven(driven) => driven.body.is_end_stream(),
-        }
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Held(held) => held.line.announced().map_or_else(SizeHint::default, SizeHint::with_exact),
-            Self::Over => SizeHint::with_exact(0),
-            Self::Driven(driven) => driven.body.size_hint(),
-        }
+        self.body.size_hint()
     }
 }

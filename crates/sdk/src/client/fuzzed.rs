@@ -4,7 +4,6 @@ use bytes::Bytes;
 use chancery_protocol::Operation;
 use http::response::Parts;
 
-use super::http1::read_in_pieces;
 use super::sse::{Frame, Reader};
 use super::wire::Wire;
 
@@ -51,15 +50,5 @@ pub(crate) fn sse(bytes: &[u8]) {
     let whole = read(&mut std::iter::once(bytes));
     for size in [1, 2, 3, 7] {
         assert_eq!(whole, read(&mut bytes.chunks(size)), "in pieces of {size}");
-    }
-}
-
-/// However an answer is cut, it is the same. That it cannot be read may be seen later, when more of it is there.
-pub(crate) fn http1(bytes: &[u8]) {
-    let whole = read_in_pieces(bytes, usize::MAX);
-    for size in [1, 2, 3, 7] {
-        let pieces = read_in_pieces(bytes, size);
-        let is_same = pieces == whole || whole.is_err() && matches!(pieces, Ok((.., false)) | Err(_));
-        assert!(is_same, "in pieces of {size}: {pieces:?}, {whole:?}");
     }
 }

@@ -11,11 +11,10 @@
 //! # }
 //! ```
 //!
-//! A call passes `unary` or `stream` (time, retries, resuming), a `wire` (`jsonrpc`, `rest`, `grpc`), and `transport` (limits,
-//! credentials, interceptors) to `connections` and `http1`, or to hyper's client by TLS and gRPC. Which interface of the agent is called is decided in `peer`, from the card that
-//! `discovery` keeps.
+//! A call passes `unary` or `stream` (time, retries, resuming), a `wire` (`jsonrpc`, `rest`, `grpc`), `transport` (limits,
+//! credentials, interceptors) and `connections`, which is hyper's client. `peer` decides which interface of the agent is called, from the
+//! card that `discovery` keeps.
 
-mod ask;
 mod builder;
 mod catch_up;
 mod connections;
@@ -29,7 +28,6 @@ mod freshness;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzed;
 pub(crate) mod grpc;
-mod http1;
 mod intercept;
 mod jsonrpc;
 mod limit;

@@ -10,16 +10,13 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::ask::Ask;
-use super::connections::{AnswerBody, Connections, Unanswered};
+use super::connections::{AnswerBody, BodyError, ConnectionPools, MAX_HEAD_BYTES};
 use super::connector::Connector;
 use super::credentials::Audience;
-use super::error::{ClientError, Source};
-use super::http1::{self, Broken, MAX_HEAD_BYTES};
+use super::error::ClientError;
 use super::limit::Rate;
 use super::origin::Origin;
 use super::patience::Patience;
@@ -29,16 +26,10 @@ use crate::dialect::v0_3;
 use crate::egress::ConnectError;
 use crate::grpc::{EVENT_NUMBERS, timeout};
 
-/// How many headers an answer may have, by TLS.
-const MAX_HEADERS: usize = 100;
-/// How long an idle connection is kept. Servers close theirs after 5 seconds or more: a message that is sent just then is lost, and
-/// a lost message counts as dispatched.
-const IDLE: Duration = Duration::from_secs(3);
-/// How often a peer is asked whether it is still there, by HTTP/2, and how long it may take to say so.
-const PING_EVERY: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How much of an answer that is none is repeated.
 const EXCERPT_CHARS: usize = 200;
+/// How many headers most requests have, at most.
+const FEW_HEADERS: usize = 12;
 
 /// Older versions do not say which one they are.
 const V1_0: HeaderValue = HeaderValue::from_static("1.0");
@@ -49,12 +40,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The way to one peer, shared by all calls to it.
 pub(crate) struct Transport {
-    /// Without TLS, which is always HTTP/1.1 unless it is gRPC.
-    plain: Connections,
-    /// With TLS, which agrees on the version of HTTP.
-    https: legacy::Client<Connector, Full<Bytes>>,
-    /// For gRPC, which speaks HTTP/2 whether TLS is there to agree on it or not.
-    http2: legacy::Client<Connector, Full<Bytes>>,
+    connections: ConnectionPools,
     settings: Arc<Settings>,
     audience: Audience,
     places: Arc<Semaphore>,
@@ -101,26 +87,11 @@ pub(crate) struct Terms {
 
 impl Transport {
     pub(crate) fn new(settings: Arc<Settings>, named: Origin) -> Self {
-        let mut builder = legacy::Client::builder(TokioExecutor::new());
-        builder
-            .pool_timer(TokioTimer::new())
-            .timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(settings.concurrent_calls)
-            .http1_max_buf_size(MAX_HEAD_BYTES)
-            .http1_max_headers(MAX_HEADERS)
-            .http2_keep_alive_interval(PING_EVERY)
-            .http2_keep_alive_timeout(PING_TIMEOUT)
-            .http2_max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX));
         let connector = Connector::new(&settings, named.clone());
-        let plain = Connections::new(connector.clone(), settings.concurrent_calls, IDLE);
-        let https = builder.build(connector.clone());
-        let http2 = builder.http2_only(true).build(connector);
+        let connections = ConnectionPools::new(connector, settings.concurrent_calls);
         let extensions = settings.extensions.join(", ");
         Self {
-            plain,
-            https,
-            http2,
+            connections,
             audience: Audience { named, allowed: settings.credentials_to.clone() },
             places: Arc::new(Semaphore::new(settings.concurrent_calls)),
             rate: settings.rate.map(|(per_second, burst)| Rate::new(per_second, burst)),
@@ -142,8 +113,8 @@ impl Transport {
             Ok(place) if self.rate.is_none() => place,
             place => Box::pin(self.turn(place.ok(), patience)).await?,
         };
-        let ask = self.request(outgoing, terms)?;
-        let response = self.answer(outgoing, ask, patience).await?;
+        let request = self.request(outgoing, terms)?;
+        let response = self.answer(outgoing, request, patience).await?;
         if self.settings.interceptors.is_empty() {
             return Ok((response, place));
         }
@@ -176,90 +147,90 @@ impl Transport {
         }
     }
 
-    /// Sends a request in the way that leads there.
+    /// Sends a request and waits for the head of the answer.
     async fn answer(
         &self,
         outgoing: &Outgoing,
-        ask: Ask,
+        request: Request<Full<Bytes>>,
         patience: Option<Patience>,
     ) -> Result<Response<AnswerBody>, ClientError> {
-        let origin = &outgoing.origin;
-        let pooled = match (outgoing.is_grpc, origin.is_https) {
-            (false, false) => {
-                let answered = self.plain.request(ask, origin, patience).await;
-                return answered.map_err(|unanswered| match unanswered {
-                    Unanswered::Late(patience) => patience.late(),
-                    Unanswered::NotConnected(error) => self.failed(Box::new(error), true, origin),
-                    Unanswered::Broken(broken) => broke(broken, origin),
-                });
-            }
-            (false, true) => &self.https,
-            (true, _) => &self.http2,
-        };
-        let asked = Box::pin(pooled.request(Request::from(ask).map(Full::new)));
+        let asked = self.connections.request(request, outgoing.is_grpc);
         let answered = match patience {
-            Some(patience) => Box::pin(patience.wait_for(asked)).await?,
+            Some(patience) => patience.wait_for(asked).await?,
             None => asked.await,
         };
-        let answer = answered.map_err(|error| {
-            let is_connect = error.is_connect();
-            self.failed(Box::new(error), is_connect, origin)
-        })?;
-        Ok(answer.map(|body| AnswerBody::driven(body, patience)))
+        let answer = answered.map_err(|error| self.failed(error, &outgoing.origin))?;
+        Ok(answer.map(|body| AnswerBody::new(body, patience)))
     }
 
     /// Tells apart why there is no answer: it matters whether anything was sent.
-    fn failed(&self, error: Source, is_connect: bool, origin: &Origin) -> ClientError {
-        if let Some(refused) = ConnectError::refusal(&*error)
+    fn failed(&self, error: legacy::Error, origin: &Origin) -> ClientError {
+        if let Some(refused) = ConnectError::refusal(&error)
             && (!self.audience.named.is_same(origin) || self.settings.found_at.is_some())
         {
             return ClientError::Refused { origin: origin.to_string(), why: refused.to_string() };
         }
-        let inner = find::<hyper::Error>(&*error);
+        let inner = find::<hyper::Error>(&error);
         if inner.is_some_and(hyper::Error::is_parse_too_large) {
             return ClientError::TooLarge { what: "the head of the answer", limit: MAX_HEAD_BYTES };
         }
         if inner.is_some_and(hyper::Error::is_parse) {
             return ClientError::bad("it is not HTTP");
         }
-        let unsent = is_connect || inner.is_some_and(hyper::Error::is_canceled) || was_refused(&*error);
-        let (origin, source) = (origin.to_string(), error);
+        let unsent =
+            error.is_connect() || inner.is_some_and(hyper::Error::is_canceled) || was_refused(&error);
+        let (origin, source) = (origin.to_string(), Box::new(error));
         if unsent { ClientError::Connect { origin, source } } else { ClientError::Cut { origin, source } }
     }
 
-    fn request(&self, outgoing: &Outgoing, terms: &Terms) -> Result<Ask, ClientError> {
-        let mut ask = Ask::new(outgoing.method.clone(), outgoing.uri.clone(), outgoing.body.clone());
+    fn request(&self, outgoing: &Outgoing, terms: &Terms) -> Result<Request<Full<Bytes>>, ClientError> {
+        let mut request = Request::new(Full::new(outgoing.body.clone()));
+        *request.method_mut() = outgoing.method.clone();
+        *request.uri_mut() = outgoing.uri.clone();
+        let mut headers = HeaderMap::with_capacity(FEW_HEADERS);
         if outgoing.version == Version::V1_0 {
-            ask.insert(VERSION, V1_0);
+            headers.insert(VERSION, V1_0);
         }
         if outgoing.is_grpc {
-            write_grpc(outgoing, terms, &mut ask);
+            write_grpc(outgoing, terms, &mut headers);
         } else {
-            ask.insert(header::ACCEPT, outgoing.accept.clone());
+            headers.insert(header::ACCEPT, outgoing.accept.clone());
         }
         if let Some(content_type) = &outgoing.content_type {
-            ask.insert(header::CONTENT_TYPE, content_type.clone());
+            headers.insert(header::CONTENT_TYPE, content_type.clone());
         }
-        self.write_terms(outgoing.version, terms, &mut ask)?;
+        self.write_terms(outgoing.version, terms, &mut headers)?;
         if self.audience.includes(&outgoing.origin) {
-            self.settings.credentials.write(&mut ask);
+            self.settings.credentials.write(&mut headers);
         }
-        if self.settings.interceptors.is_empty() {
-            // Nobody but us looks at the answer. That to a request for a card is read by many.
-            ask.wants_all_headers = outgoing.operation.is_none();
-            return Ok(ask);
-        }
-        let (mut head, body) = Request::from(ask).into_parts();
+        *request.headers_mut() = headers;
+        if self.settings.interceptors.is_empty() { Ok(request) } else { self.intercepted(outgoing, request) }
+    }
+
+    fn intercepted(
+        &self,
+        outgoing: &Outgoing,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        let (mut head, body) = request.into_parts();
         for interceptor in &self.settings.interceptors {
             interceptor.before(outgoing.operation, &mut head).map_err(ClientError::Intercepted)?;
         }
         if !Origin::of(&head.uri).is_ok_and(|led| led == *outgoing.origin) {
             return Err(ClientError::Intercepted("an interceptor may not lead a call elsewhere".into()));
         }
-        Ok(Request::from_parts(head, body).into())
+        // How long the body is, only hyper knows.
+        head.headers.remove(header::CONTENT_LENGTH);
+        head.headers.remove(header::TRANSFER_ENCODING);
+        Ok(Request::from_parts(head, body))
     }
 
-    fn write_terms(&self, version: Version, terms: &Terms, ask: &mut Ask) -> Result<(), ClientError> {
+    fn write_terms(
+        &self,
+        version: Version,
+        terms: &Terms,
+        headers: &mut HeaderMap,
+    ) -> Result<(), ClientError> {
         let extensions = if terms.extensions.is_empty() {
             self.extensions.clone()
         } else {
@@ -269,56 +240,38 @@ impl Transport {
         };
         if let Some(extensions) = extensions {
             if version < Version::V1_0 {
-                ask.insert(HeaderName::from_static(v0_3::EXTENSIONS_HEADER), extensions.clone());
+                headers.insert(HeaderName::from_static(v0_3::EXTENSIONS_HEADER), extensions.clone());
             }
-            ask.insert(HeaderName::from_static(EXTENSIONS_HEADER), extensions);
+            headers.insert(HeaderName::from_static(EXTENSIONS_HEADER), extensions);
         }
         if let Some(key) = &terms.idempotency_key {
-            ask.insert(IDEMPOTENCY_KEY, value("the idempotency key", key)?);
+            headers.insert(IDEMPOTENCY_KEY, value("the idempotency key", key)?);
         }
         if let Some(number) = terms.last_event {
-            ask.insert(LAST_EVENT_ID, HeaderValue::from(number));
+            headers.insert(LAST_EVENT_ID, HeaderValue::from(number));
         }
         if let Some(trace) = &terms.traceparent {
-            ask.insert(TRACEPARENT, value("the traceparent", trace)?);
+            headers.insert(TRACEPARENT, value("the traceparent", trace)?);
         }
         if let Some(lineage) = &terms.lineage {
-            ask.insert(HeaderName::from_static(LINEAGE_HEADER), value("the lineage", lineage)?);
+            headers.insert(HeaderName::from_static(LINEAGE_HEADER), value("the lineage", lineage)?);
         }
         for (name, value) in &terms.conditions {
-            ask.insert(name.clone(), value.clone());
+            headers.insert(name.clone(), value.clone());
         }
         Ok(())
     }
 }
 
-/// What it means that a connection broke which nobody else uses.
-fn broke(http1::Unanswered { error, was_sent }: http1::Unanswered, origin: &Origin) -> ClientError {
-    match error {
-        Broken::HeadTooLarge => {
-            ClientError::TooLarge { what: "the head of the answer", limit: MAX_HEAD_BYTES }
-        }
-        Broken::NotHttp => ClientError::bad("it is not HTTP"),
-        error => {
-            let (origin, source) = (origin.to_string(), Box::new(error));
-            if was_sent {
-                ClientError::Cut { origin, source }
-            } else {
-                ClientError::Connect { origin, source }
-            }
-        }
-    }
-}
-
 /// What only gRPC says.
-fn write_grpc(outgoing: &Outgoing, terms: &Terms, ask: &mut Ask) {
-    ask.insert(header::TE, HeaderValue::from_static("trailers"));
+fn write_grpc(outgoing: &Outgoing, terms: &Terms, headers: &mut HeaderMap) {
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
     if outgoing.operation.is_some_and(Operation::is_streaming) {
-        ask.insert(HeaderName::from_static(EVENT_NUMBERS), HeaderValue::from_static("1"));
+        headers.insert(HeaderName::from_static(EVENT_NUMBERS), HeaderValue::from_static("1"));
     }
     let left = terms.until.map(|until| until.saturating_duration_since(Instant::now()));
     if let Some(Ok(value)) = left.map(|left| HeaderValue::try_from(timeout::write(left))) {
-        ask.insert(HeaderName::from_static(timeout::GRPC_TIMEOUT), value);
+        headers.insert(HeaderName::from_static(timeout::GRPC_TIMEOUT), value);
     }
 }
 
@@ -327,7 +280,6 @@ fn value(what: &str, text: &str) -> Result<HeaderValue, ClientError> {
         .map_err(|_| ClientError::Configuration(format!("{what} must be visible ASCII to be sent")))
 }
 
-/// Looks for a cause along the chain.
 /// Whether a peer by HTTP/2 says that it has not looked at a request: it refuses the stream, or goes away and has taken none as new.
 fn was_refused(error: &(dyn StdError + 'static)) -> bool {
     find::<h2::Error>(error).is_some_and(|error| {
@@ -336,6 +288,7 @@ fn was_refused(error: &(dyn StdError + 'static)) -> bool {
     })
 }
 
+/// Looks for a cause along the chain.
 fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -370,9 +323,9 @@ pub(crate) async fn whole_with_trailers(
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|broken| match broken {
-            Broken::Late(patience) => patience.late(),
-            broken => ClientError::Cut { origin: origin.to_string(), source: Box::new(broken) },
+        let frame = frame.map_err(|error| match error {
+            BodyError::Late(patience) => patience.late(),
+            cut @ BodyError::Cut(_) => ClientError::Cut { origin: origin.to_string(), source: Box::new(cut) },
         })?;
         let data = match frame.into_data() {
             Ok(data) => data,
