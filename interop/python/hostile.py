@@ -57,6 +57,8 @@ class Desk:
         self._lock = threading.Lock()
         self._gates = {}
         self.tasks = {}
+        # What callers have to prove themselves by, where the card's flags say `locked`.
+        self.password = None
         # Tasks by the key that they were begun with, for cards that declare that keys count.
         self.keys = {}
 
@@ -452,6 +454,10 @@ class Handler(BaseHTTPRequestHandler):
             self.desk.gate(self.path.rsplit('/', 1)[1]).set()
             self._json(200, {})
             return
+        if self.path.startswith('/control/lock/'):
+            self.desk.password = self.path.rsplit('/', 1)[1]
+            self._json(200, {})
+            return
         try:
             version, binding, flags, path = (self.path.split('?')[0].lstrip('/') + '/').split('/', 3)
         except ValueError:
@@ -464,6 +470,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.flags = flags.split(',')
         wire = f'{version}/{binding}'
+        if 'locked' in self.flags and self.headers.get('authorization') != f'Bearer {self.desk.password}':
+            self._json(401, {'error': 'who are you?'})
+            return
         if binding == 'jsonrpc':
             action = METHODS.get(body.get('method'))
             self._act(wire, action, body.get('params') or {}, body.get('id'))

@@ -12,8 +12,8 @@ use super::document::{Node, Origin};
 use super::file::Config;
 use super::problem::{Problem, nearest};
 use super::section::{
-    AgentKind, AgentSection, CardSection, CommandSection, DEFAULT_PATIENCE_MS, Exchange, HealthSection,
-    ModelSection, SignatureMode, Trust,
+    AgentKind, AgentSection, CardSection, CommandSection, CredentialSection, DEFAULT_PATIENCE_MS, Exchange,
+    HealthSection, ModelSection, SignatureMode, Trust,
 };
 use crate::demo;
 use crate::fleet::RESERVED;
@@ -260,6 +260,11 @@ impl Sense<'_> {
             ),
             ("model", agent.model.as_ref().map(ModelSection::complaints), agent.kind == AgentKind::Model),
             ("inbox", agent.inbox.map(|_| Vec::new()), agent.kind == AgentKind::Inbox),
+            (
+                "credential",
+                agent.credential.as_ref().map(CredentialSection::complaints),
+                agent.kind == AgentKind::A2a,
+            ),
             ("health", agent.health.as_ref().map(HealthSection::complaints), agent.kind == AgentKind::A2a),
         ];
         for (section, complaints, fits) in sections {

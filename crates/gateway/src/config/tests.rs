@@ -165,6 +165,27 @@ fn agents_are_checked_by_their_kind() {
 }
 
 #[test]
+fn a_credential_has_one_secret_and_what_its_scheme_needs() {
+    let told = |credential: &str| {
+        complaints(&format!(
+            "[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"http://a.example\"\ncredential = {{ {credential} }}\n"
+        ))
+    };
+    for (credential, what) in [
+        ("scheme = \"bearer\"", "there is no secret: add `secret_env` or `secret_file`"),
+        ("scheme = \"bearer\", secret_env = \"A\", secret_file = \"b\"", "there is one secret"),
+        ("scheme = \"basic\", secret_env = \"A\"", "add `user`"),
+        ("scheme = \"bearer\", user = \"me\", secret_env = \"A\"", "only with the scheme `basic`"),
+        ("scheme = \"header\", secret_env = \"A\"", "add `header`, such as \"X-API-Key\""),
+        ("scheme = \"header\", header = \"a b\", secret_env = \"A\"", "`a b` is no name of a header"),
+        ("scheme = \"bearer\", header = \"X-Key\", secret_env = \"A\"", "only with the scheme `header`"),
+    ] {
+        let told = told(credential);
+        assert!(told.len() == 1 && told[0].contains(what), "{credential}: {told:?}");
+    }
+}
+
+#[test]
 fn ranges_that_notifications_may_go_to_are_ranges_and_a_variable_can_list_them() {
     assert_eq!(
         complaints("[push]\nallow_egress = [\"10.0.0.0/8\", \"the office\"]\n"),

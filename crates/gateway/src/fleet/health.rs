@@ -17,6 +17,9 @@ use crate::config::{AgentKind, HealthSection};
 /// How many are asked at a time.
 pub(super) const AT_A_TIME: usize = 64;
 
+/// The id of no task.
+const NO_TASK: &str = "00000000-0000-0000-0000-000000000000";
+
 /// How an agent elsewhere is asked how it is. It is for as long as there is such an agent.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -128,6 +131,20 @@ impl Asked {
     }
 
     async fn ask_one(&self, client: &Client) -> Result<(), String> {
+        self.probe(client).await?;
+        if client.is_refused() {
+            // Any answer but the same one shows that the credential is a good one by now.
+            let _ = client.get(NO_TASK).await;
+        }
+        match client.is_refused() {
+            true => {
+                Err("it refuses the gateway's credential (HTTP 401); set or change `credential`".to_owned())
+            }
+            false => Ok(()),
+        }
+    }
+
+    async fn probe(&self, client: &Client) -> Result<(), String> {
         let Some(path) = &self.how.path else {
             return client.refresh_card().await.map(drop).map_err(|error| error.to_string());
         };

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use chancery_sdk::{Client, Relay};
 
 use super::Surroundings;
+use super::credential::StoredCredential;
 use crate::config::{AgentSection, Exchange, Trust};
 use crate::identity::CardTrust;
 
@@ -14,6 +15,8 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
     let name = section.name.as_str();
     let trust = CardTrust::of(section)?.map(Arc::new);
     let outbound = &surroundings.outbound;
+    let credential =
+        section.credential.as_ref().map(|known| StoredCredential::new(name, known)).transpose()?;
     let client = |url: &str| {
         let mut client = Client::builder()
             .connect_timeout(outbound.connect_timeout())
@@ -21,6 +24,12 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
             .max_concurrent_calls(outbound.max_calls)
             .max_streams(outbound.max_streams)
             .egress(outbound.egress());
+        if let Some(credential) = credential.clone() {
+            client = client.credentials_from(move || credential.now());
+        }
+        for host in section.credential.iter().flat_map(|known| &known.hosts) {
+            client = client.allow_credentials_to(host);
+        }
         if let Some(trust) = trust.clone() {
             client = client.check_card(move |card| trust.judge(card));
         }

@@ -15,6 +15,7 @@ mod a2a;
 mod absent;
 mod builtin;
 mod command;
+mod credential;
 mod inbox;
 mod model;
 mod neighbours;

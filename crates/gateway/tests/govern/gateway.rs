@@ -92,6 +92,11 @@ impl Gateway {
         String::from_utf8(ran.stdout).expect("it prints text")
     }
 
+    /// Writes a file of the folder.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.folder.path().join(path), text).expect("it is written");
+    }
+
     /// A file of the folder.
     pub(crate) fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.folder.path().join(path)).expect("it can be read")

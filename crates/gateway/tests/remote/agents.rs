@@ -161,8 +161,17 @@ impl Hostile {
 
     /// Lets go on what waits at a gate.
     pub(crate) async fn open(&self, gate: &str) {
+        self.control(&format!("open/{gate}")).await;
+    }
+
+    /// Wants this token from now on, where it is locked.
+    pub(crate) async fn lock(&self, token: &str) {
+        self.control(&format!("lock/{token}")).await;
+    }
+
+    async fn control(&self, what: &str) {
         for agent in [&self.new, &self.old] {
-            let answer = http::get(&format!("{}/control/open/{gate}", agent.url()), &[]).await;
+            let answer = http::get(&format!("{}/control/{what}", agent.url()), &[]).await;
             assert_eq!(answer.status, 200, "{answer:?}");
         }
     }

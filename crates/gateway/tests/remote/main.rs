@@ -42,6 +42,7 @@ mod records;
 
 mod contexts;
 mod counted;
+mod credential;
 mod deadline;
 mod died;
 mod killed;

@@ -188,6 +188,12 @@ impl ClientBuilder {
         self.add(Ok(credentials))
     }
 
+    /// Sends what this gives along, which is asked before each request: for credentials that change. They go where the others go.
+    pub fn credentials_from(mut self, source: impl Fn() -> Credentials + Send + Sync + 'static) -> Self {
+        self.settings.credential_source = Some(Arc::new(source));
+        self
+    }
+
     /// Lets a host, or `host:port`, have the credentials too if the card leads there. What was named with `https`
     /// is never sent without.
     pub fn allow_credentials_to(mut self, host: &str) -> Self {

@@ -1,6 +1,7 @@
 //! What proves who we are, held so that it is neither printed nor sent to the wrong place.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +12,9 @@ use super::origin::Origin;
 /// Headers that prove who is calling. Printing one shows its names only.
 #[derive(Clone, Default)]
 pub struct Credentials(Vec<(HeaderName, HeaderValue)>);
+
+/// Gives the credentials of each request.
+pub(crate) type CredentialSource = Arc<dyn Fn() -> Credentials + Send + Sync>;
 
 /// A secret that cannot be a header.
 #[derive(Debug, thiserror::Error)]

@@ -139,6 +139,15 @@ impl ClientError {
         }
     }
 
+    /// Whether the peer does not know who calls: it wants a credential, or another one.
+    pub(crate) fn asks_for_credential(&self) -> bool {
+        match self {
+            Self::Peer(error) => error.code() == ErrorCode::Unauthenticated,
+            Self::Status { status, .. } => *status == StatusCode::UNAUTHORIZED,
+            _ => false,
+        }
+    }
+
     pub(crate) fn bad(what: impl Into<String>) -> Self {
         Self::BadAnswer(what.into())
     }

@@ -50,7 +50,7 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use chancery_protocol::{
     AgentCard, CancelTaskRequest, GetTaskRequest, ListTasksRequest, ListTasksResponse, Request,
@@ -92,6 +92,8 @@ struct Inner {
     next_id: AtomicU64,
     /// Places for open streams.
     streams: Arc<Semaphore>,
+    /// Whether the last answer to a call was that nobody knows who makes it.
+    is_refused: AtomicBool,
 }
 
 impl Client {
@@ -116,7 +118,13 @@ impl Client {
         let transport = Transport::new(settings.clone(), named);
         let streams = Arc::new(Semaphore::new(settings.streams));
         let next_id = AtomicU64::new(1);
-        Ok(Self(Arc::new(Inner { settings, transport, discovery, next_id, streams })))
+        let is_refused = AtomicBool::new(false);
+        Ok(Self(Arc::new(Inner { settings, transport, discovery, next_id, streams, is_refused })))
+    }
+
+    /// Whether the peer answered the last call by asking for a credential, or another one (HTTP 401).
+    pub fn is_refused(&self) -> bool {
+        self.0.is_refused.load(Ordering::Relaxed)
     }
 
     /// Says something and waits for the answer: a text, a message, or a whole request.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chancery_protocol::{ProtocolBinding, Version};
 
-use super::credentials::Credentials;
+use super::credentials::{CredentialSource, Credentials};
 use super::intercept::Interceptor;
 use super::origin::Origin;
 use crate::dialect::v0_3::Form;
@@ -35,6 +35,7 @@ pub(crate) struct Settings {
     pub(crate) old_form: Form,
     pub(crate) extensions: Vec<String>,
     pub(crate) credentials: Credentials,
+    pub(crate) credential_source: Option<CredentialSource>,
     pub(crate) credentials_to: Vec<String>,
     /// Rules for where cards lead.
     pub(crate) egress: Egress,
@@ -71,6 +72,7 @@ impl Default for Settings {
             old_form: Form::PROTO,
             extensions: Vec::new(),
             credentials: Credentials::default(),
+            credential_source: None,
             credentials_to: Vec::new(),
             egress: Egress::default(),
             only_named: false,

@@ -202,6 +202,9 @@ impl Transport {
         self.write_terms(outgoing.version, terms, &mut headers)?;
         if self.audience.includes(&outgoing.origin) {
             self.settings.credentials.write(&mut headers);
+            if let Some(source) = &self.settings.credential_source {
+                source().write(&mut headers);
+            }
         }
         *request.headers_mut() = headers;
         if self.settings.interceptors.is_empty() { Ok(request) } else { self.intercepted(outgoing, request) }

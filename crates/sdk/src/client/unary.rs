@@ -234,6 +234,8 @@ impl Client {
         let answer = Answer { wire, operation, id, origin: &outgoing.origin, response };
         let outcome = finish.finish(answer, self.settings()).await;
         drop(place);
+        let is_refused = outcome.as_ref().is_err_and(ClientError::asks_for_credential);
+        self.0.is_refused.store(is_refused, Ordering::Relaxed);
         outcome
     }
 

@@ -71,8 +71,9 @@ pub(super) fn told(failed: ClientError) -> Error {
     };
     match code {
         ErrorCode::Unauthenticated | ErrorCode::PermissionDenied => {
-            tracing::error!(error = %failed, "the agent behind a relay refuses the relay; check its credentials");
-            let text = "The agent behind this one does not let this server call it";
+            tracing::error!(error = %failed, "an agent refuses this server's credential; set or change it");
+            let text =
+                "The agent behind this one refuses this server's credential; its operator has to change it";
             Error::with_message(ErrorCode::Internal, text).caused_by(failed)
         }
         ErrorCode::MethodNotFound => Error::new(ErrorCode::UnsupportedOperation).caused_by(failed),

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CardSection, CommandSection, HealthSection, InboxSection, LimitsSection, ModelSection, PinnedKeys,
-    SignatureMode, Trust,
+    CardSection, CommandSection, CredentialSection, HealthSection, InboxSection, LimitsSection, ModelSection,
+    PinnedKeys, SignatureMode, Trust,
 };
 use crate::config::Usd;
 
@@ -55,6 +55,9 @@ pub(crate) struct AgentSection {
     /// trusts, only these count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) skills: Vec<String>,
+    /// Of an agent elsewhere: what proves to it that the gateway may call it; of a pool, to all members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) credential: Option<CredentialSection>,
     /// Of an agent elsewhere: how it is found out whether it is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) health: Option<HealthSection>,
@@ -207,6 +210,7 @@ impl AgentSection {
             signature: SignatureMode::default(),
             trusted_keys: PinnedKeys::default(),
             skills: Vec::new(),
+            credential: None,
             health: None,
             exchange: Exchange::default(),
             patience_ms: DEFAULT_PATIENCE_MS,
