@@ -186,9 +186,7 @@ async fn listening(
         Listen::Tcp(address) => server.bind(address).await,
         Listen::Unix(path) => server.bind_unix(path, section.mode().unwrap_or(0o660)).await,
     };
-    let serving = serving.with_context(|| format!("cannot serve on {}", section.listen))?;
-    let threads = section.threads();
-    serving.on_threads(threads).with_context(|| format!("cannot start {threads} threads for connections"))
+    serving.with_context(|| format!("cannot serve on {}", section.listen))
 }
 
 /// Opens the store that the configuration names.

@@ -9,7 +9,6 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread;
 
 use chancery_sdk::store::{Store, StoreLimits};
 use chancery_sdk::{Relay, Server};
@@ -36,6 +35,6 @@ async fn run(address: &str, upstream: &str, store: &str) -> Result<(), Box<dyn s
     let store = Arc::new(Store::open(store, StoreLimits::for_url(store))?);
     let server = Server::builder().store(store).relay_at("", relay).bind(address).await?;
     println!("{} relays to {upstream}", server.url());
-    server.on_threads(thread::available_parallelism()?.get())?.run().await;
+    server.run().await;
     Ok(())
 }

@@ -306,34 +306,3 @@ async fn a_turn_asks_an_agent_elsewhere() {
         assert_eq!(text(&site.rest().say("fail").await["artifacts"][0]), "no");
     }
 }
-
-/// A runtime ends with whoever made it, and takes its connections along.
-#[tokio::test]
-async fn a_connection_is_used_in_the_runtime_that_it_was_made_in() {
-    let count = Counter::default();
-    let counted = count.clone();
-    let (url, server) = proxy(move |_| {
-        counted.add();
-        usize::MAX
-    })
-    .await;
-    let site = serve_with(|server| server.agent(echo()).public_url(url.clone())).await;
-    *server.lock() = Some(site.address);
-    let client = sdk::Client::connect(&url).await.expect("the server is there");
-    let before = count.get();
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    tokio::task::spawn_blocking(move || {
-        let say = |runtime: &tokio::runtime::Runtime| {
-            let said = runtime.block_on(within("an answer", client.send("hello"))).expect("an answer");
-            assert_eq!(said.text(), "hello");
-            count.get() - before
-        };
-        let (one, other) = (runtime(), runtime());
-        assert_eq!([&one, &one, &other, &other, &one, &other].map(say), [1, 1, 2, 2, 2, 2]);
-        drop(one);
-        let third = runtime();
-        assert_eq!([&other, &third, &third, &other].map(say), [2, 3, 3, 3]);
-    })
-    .await
-    .expect("no panic");
-}

@@ -1,7 +1,6 @@
-//! Our relay, set up as its documentation shows and as the gateway is: an agent elsewhere, a server on threads of its own, a store.
+//! Our relay, set up as its documentation shows and as the gateway is: an agent elsewhere, a server, a store.
 
 use std::sync::Arc;
-use std::thread;
 
 use anyhow::Context as _;
 use chancery_sdk::store::{Store, StoreLimits};
@@ -22,6 +21,6 @@ async fn main() -> anyhow::Result<()> {
     let relay = Relay::connect(format!("http://{upstream}")).await?;
     let server = Server::builder().relay_at("", relay).store(store);
     let server = server.bind(value("--listen").context(USAGE)?).await?;
-    server.on_threads(thread::available_parallelism()?.get())?.run().await;
+    server.run().await;
     Ok(())
 }

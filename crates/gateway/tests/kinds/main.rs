@@ -7,7 +7,6 @@ mod gateway;
 mod inbox;
 mod model;
 #[cfg(target_os = "linux")]
-mod threads;
 #[path = "../crash/wire.rs"]
 #[allow(
     dead_code,

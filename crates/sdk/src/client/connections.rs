@@ -1,25 +1,16 @@
-//! Connections to one peer: hyper's pooled clients, of their own in each runtime that calls.
-//!
-//! A connection is a task of the runtime that made it. Another runtime may outlive that one, and each answer would wake two
-//! threads.
+//! Connections to one peer: hyper's pooled client.
 
-use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use http::Request;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{self, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use parking_lot::Mutex;
-use tokio::runtime::{self, Handle};
-use tokio::sync::oneshot;
 
 use super::connector::Connector;
 use super::patience::Patience;
@@ -37,20 +28,6 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The connections of one client.
 pub(crate) struct ConnectionPools {
-    connector: Connector,
-    /// How many connections may be idle in each runtime, at most.
-    max_idle: usize,
-    by_runtime: Mutex<HashMap<runtime::Id, RuntimePools, RandomState>>,
-}
-
-/// The connections of one runtime.
-struct RuntimePools {
-    clients: Arc<HttpClients>,
-    /// Closed when the runtime has ended.
-    alive: oneshot::Sender<()>,
-}
-
-struct HttpClients {
     /// HTTP/1.1, or by TLS the version that both sides agree on.
     http1: HttpClient,
     /// HTTP/2 without asking, for gRPC.
@@ -80,33 +57,7 @@ pub(crate) enum BodyError {
 // === impl ConnectionPools ===
 
 impl ConnectionPools {
-    pub(crate) fn new(connector: Connector, max_idle: usize) -> Self {
-        Self { connector, max_idle, by_runtime: Mutex::default() }
-    }
-
-    /// Sends a request over a connection of this runtime.
-    pub(crate) fn request(&self, request: Request<Full<Bytes>>, needs_http2: bool) -> ResponseFuture {
-        let clients = self.clients();
-        if needs_http2 { clients.http2.request(request) } else { clients.http1.request(request) }
-    }
-
-    fn clients(&self) -> Arc<HttpClients> {
-        let runtime = Handle::current();
-        let mut by_runtime = self.by_runtime.lock();
-        if let Some(known) = by_runtime.get(&runtime.id()) {
-            return known.clients.clone();
-        }
-        by_runtime.retain(|_, pools| !pools.alive.is_closed());
-        let clients = Arc::new(HttpClients::new(&self.connector, self.max_idle));
-        let (alive, until_dropped) = oneshot::channel();
-        runtime.spawn(until_dropped);
-        by_runtime.insert(runtime.id(), RuntimePools { clients: clients.clone(), alive });
-        clients
-    }
-}
-
-impl HttpClients {
-    fn new(connector: &Connector, max_idle: usize) -> Self {
+    pub(crate) fn new(connector: &Connector, max_idle: usize) -> Self {
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
@@ -121,6 +72,10 @@ impl HttpClients {
         let http1 = builder.build(connector.clone());
         let http2 = builder.http2_only(true).build(connector.clone());
         Self { http1, http2 }
+    }
+
+    pub(crate) fn request(&self, request: Request<Full<Bytes>>, needs_http2: bool) -> ResponseFuture {
+        if needs_http2 { self.http2.request(request) } else { self.http1.request(request) }
     }
 }
 

@@ -81,6 +81,8 @@ pub(crate) use watch::Watch;
 
 /// An agent somewhere else. Cloning one is cheap, and all clones share connections and limits.
 ///
+/// A connection is driven by the tokio runtime in which it was made, and shared by all: call from runtimes that keep running.
+///
 /// It is an [`Endpoint`](chancery_protocol::Endpoint), so whatever takes an agent of one's own takes this one too.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);

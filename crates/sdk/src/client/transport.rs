@@ -88,7 +88,7 @@ pub(crate) struct Terms {
 impl Transport {
     pub(crate) fn new(settings: Arc<Settings>, named: Origin) -> Self {
         let connector = Connector::new(&settings, named.clone());
-        let connections = ConnectionPools::new(connector, settings.concurrent_calls);
+        let connections = ConnectionPools::new(&connector, settings.concurrent_calls);
         let extensions = settings.extensions.join(", ");
         Self {
             connections,

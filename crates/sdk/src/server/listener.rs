@@ -27,7 +27,6 @@ use super::limits::ServerLimits;
 use super::proxies::Peer;
 use super::service::Service;
 use super::socket::{Accepted, Listener};
-use super::threads::Threads;
 use super::timer::ConnectionTimer;
 use crate::runtime::Runtime;
 
@@ -40,8 +39,6 @@ pub struct Server {
     pub(super) service: Service,
     pub(super) url: String,
     pub(super) recovered: usize,
-    /// Who serves connections by HTTP/1.1; if there are none, the runtime does.
-    pub(super) threads: Arc<Threads>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<super::tls::Tls>,
 }
@@ -81,17 +78,6 @@ impl Server {
     /// [`resume`](Runtime::resume) tasks once their callers have authenticated elsewhere.
     pub fn runtime(&self, agent: &str) -> Option<Runtime> {
         self.service.runtime(agent)
-    }
-
-    /// Has so many threads of its own serve the connections by HTTP/1.1 without TLS, each from its first call to its last. What
-    /// else there is, and all of it if there are none, is done by the runtime that the server is run in. As many as there are cores is a good number.
-    ///
-    /// A call then stays on one core, and so does the connection over which a [`Relay`](crate::Relay) passes it on, which makes
-    /// relays and gateways a good deal cheaper. In return no thread does what another is too busy for: an agent that computes
-    /// for long holds up the other connections of its thread, and `tokio::task::block_in_place` panics there.
-    pub fn on_threads(mut self, count: usize) -> io::Result<Self> {
-        self.threads = Arc::new(Threads::start(count)?);
-        Ok(self)
     }
 
     /// Serves until SIGTERM or Ctrl-C, then drains.
@@ -166,19 +152,10 @@ impl Server {
             });
             return;
         }
-        let threads = self.threads.clone();
         tokio::spawn(async move {
             let spoken = tokio::time::timeout(http.header_timeout, spoken(&stream));
             let Some(Ok(Ok(version))) = stop.stopping.run_until_cancelled(spoken).await else { return };
-            if threads.are_for(version) {
-                let stream = stream.into_std();
-                threads.serve(move || {
-                    let stream = TcpStream::from_std(stream?)?;
-                    Ok(http.serve(version, stream, service, stop, permit))
-                });
-            } else {
-                http.serve(version, stream, service, stop, permit).await;
-            }
+            http.serve(version, stream, service, stop, permit).await;
         });
     }
 
@@ -192,24 +169,14 @@ impl Server {
         stop: &Stop,
     ) {
         let service = self.service.for_connection(Peer::Socket, None);
-        let (http, threads, stop) = (http.clone(), self.threads.clone(), stop.clone());
+        let (http, stop) = (http.clone(), stop.clone());
         tokio::spawn(async move {
             let beginning = tokio::time::timeout(http.header_timeout, beginning(&mut stream));
             let begun = stop.stopping.run_until_cancelled(beginning).await;
             let Some(Ok(Ok((version, taken)))) = begun else { return };
-            let whole = |stream: UnixStream| {
-                let (read, write) = stream.into_split();
-                tokio::io::join(std::io::Cursor::new(taken).chain(read), write)
-            };
-            if threads.are_for(version) {
-                let stream = stream.into_std();
-                threads.serve(move || {
-                    let stream = UnixStream::from_std(stream?)?;
-                    Ok(http.serve(version, whole(stream), service, stop, permit))
-                });
-            } else {
-                http.serve(version, whole(stream), service, stop, permit).await;
-            }
+            let (read, write) = stream.into_split();
+            let whole = tokio::io::join(std::io::Cursor::new(taken).chain(read), write);
+            http.serve(version, whole, service, stop, permit).await;
         });
     }
 }

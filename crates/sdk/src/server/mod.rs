@@ -26,7 +26,6 @@ mod site;
 mod slots;
 mod socket;
 mod table;
-mod threads;
 mod timer;
 #[cfg(feature = "tls")]
 mod tls;
@@ -400,7 +399,6 @@ impl ServerBuilder {
             service,
             url,
             recovered,
-            threads: Arc::default(),
             #[cfg(feature = "tls")]
             tls,
         })

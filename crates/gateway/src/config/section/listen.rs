@@ -2,10 +2,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::thread;
 
 use chancery_sdk::egress::Prefix;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -32,11 +30,6 @@ pub(crate) struct ServerSection {
     /// Another address, for gRPC, where HTTP/2 needs a port of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grpc_listen: Option<SocketAddr>,
-    /// How many threads serve connections by HTTP/1.1, each of them its own; as many as there are cores unless said otherwise. With
-    /// 0 whichever thread is free serves whatever there is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1024))]
-    pub(crate) threads: Option<usize>,
     /// Whether callers are let in who do not say who they are. By default only if nobody else than this machine can
     /// reach the address and no way to authenticate is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +91,6 @@ impl Default for ServerSection {
             socket_mode: None,
             public_url: None,
             grpc_listen: None,
-            threads: None,
             anonymous: None,
             probes: false,
             trusted_proxies: Vec::new(),
@@ -113,11 +105,6 @@ impl ServerSection {
     pub(crate) fn mode(&self) -> Option<u32> {
         let text = self.socket_mode.as_deref().unwrap_or("660");
         u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777)
-    }
-
-    /// How many threads serve connections.
-    pub(crate) fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get))
     }
 
     /// The ranges of addresses that proxies have.
