@@ -33,7 +33,6 @@
 //! | `testing` | for your own tests: an agent on a free port, hostile peers, a manual clock, a conformance check |
 
 mod agent;
-mod alarm;
 #[cfg(feature = "server")]
 mod binding;
 #[cfg(feature = "client")]

@@ -1,6 +1,8 @@
 //! Server-sent events: a stream of journal events as the body of a response.
 
 use std::fmt;
+use std::future::Future as _;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,10 +11,9 @@ use chancery_protocol::jsonrpc::{RequestId, write_error_as, write_result_head};
 use chancery_protocol::{Error, Event, EventStream};
 use http::{HeaderName, HeaderValue, Response, header};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::rest;
-use crate::alarm::Alarm;
 use crate::dialect::{Dialect, v0_3};
 use crate::server::{Body, StreamSlot};
 
@@ -34,7 +35,7 @@ pub(crate) struct EventFrames {
     keep_alive: Duration,
     quiet_since: Instant,
     /// Set when there is nothing to say for the first time.
-    reminder: Option<Alarm>,
+    reminder: Option<Pin<Box<Sleep>>>,
     over: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -142,16 +143,17 @@ impl EventFrames {
     /// A comment when there has been nothing to say for a while. The timer is moved only when it fires, not
     /// with every event.
     fn poll_reminder(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let reminder = self.reminder.get_or_insert_with(|| Alarm::at(self.quiet_since + self.keep_alive));
-        while reminder.poll(context).is_ready() {
+        let first = self.quiet_since + self.keep_alive;
+        let reminder = self.reminder.get_or_insert_with(|| Box::pin(sleep_until(first)));
+        while reminder.as_mut().poll(context).is_ready() {
             let now = Instant::now();
             let due = self.quiet_since + self.keep_alive;
             if due <= now {
                 self.quiet_since = now;
-                reminder.reset(now + self.keep_alive);
+                reminder.as_mut().reset(now + self.keep_alive);
                 return Poll::Ready(Some(Bytes::from_static(b": keep-alive\n\n")));
             }
-            reminder.reset(due);
+            reminder.as_mut().reset(due);
         }
         Poll::Pending
     }

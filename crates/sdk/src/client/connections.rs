@@ -1,5 +1,6 @@
 //! Connections to one peer: hyper's pooled client.
 
+use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,10 +12,10 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{self, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::{Sleep, sleep_until};
 
 use super::connector::Connector;
 use super::patience::Patience;
-use crate::alarm::Alarm;
 
 /// How large the head of an answer may be, and how many headers it may have.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -42,7 +43,7 @@ pub(crate) struct AnswerBody {
     /// None for one that goes on.
     patience: Option<Patience>,
     /// Set when the body has to be waited for.
-    alarm: Option<Alarm>,
+    alarm: Option<Pin<Box<Sleep>>>,
 }
 
 /// Why there is no more of an answer.
@@ -104,8 +105,8 @@ impl Body for AnswerBody {
             return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Cut)));
         }
         let Some(patience) = self.patience else { return Poll::Pending };
-        let alarm = self.alarm.get_or_insert_with(|| Alarm::at(patience.until));
-        alarm.poll(context).map(|()| Some(Err(BodyError::Late(patience))))
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(patience.until)));
+        alarm.as_mut().poll(context).map(|()| Some(Err(BodyError::Late(patience))))
     }
 
     fn is_end_stream(&self) -> bool {

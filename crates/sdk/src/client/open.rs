@@ -3,6 +3,7 @@
 //! What becomes of a stream that breaks is for others to decide: [`Events`](super::Events) takes it up again, and a feed says so.
 
 use std::collections::VecDeque;
+use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::Body as _;
 use tokio::task::yield_now;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connections::AnswerBody;
 use super::error::ClientError;
@@ -21,7 +22,6 @@ use super::sse::{Frame, Reader};
 use super::transport::{is_of_type, whole, wrong_type};
 use super::unary::{Answer, Finish};
 use super::wire::Wire;
-use crate::alarm::Alarm;
 
 /// How long a peer may take to end a stream after it has said everything.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ pub(crate) struct Open {
     pub(super) said_all: bool,
     idle: Duration,
     heard: Instant,
-    quiet: Alarm,
+    quiet: Pin<Box<Sleep>>,
     /// How much has been read since there was nothing to read.
     taken: usize,
 }
@@ -103,7 +103,7 @@ impl Finish for Streamed {
 impl Open {
     fn new(wire: Wire, id: u64, body: AnswerBody, settings: &Settings) -> Self {
         let (heard, idle) = (Instant::now(), settings.idle_timeout);
-        let quiet = Alarm::at(heard + idle);
+        let quiet = Box::pin(sleep_until(heard + idle));
         let reader = match wire.is_grpc() {
             true => Read::Messages(grpc::Reader::new(settings.event_bytes)),
             false => Read::Events(Reader::new(settings.event_bytes)),
@@ -145,19 +145,19 @@ impl Open {
     /// The timer is moved only when it fires, not with every piece.
     fn poll_quiet(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
         loop {
-            ready!(self.quiet.poll(context));
+            ready!(self.quiet.as_mut().poll(context));
             let due = self.heard + self.idle;
             if due <= Instant::now() {
                 return Poll::Ready(Heard::Nothing);
             }
-            self.quiet.reset(due);
+            self.quiet.as_mut().reset(due);
         }
     }
 
     /// Everything has been said: the peer has only to end the stream.
     pub(super) fn expect_end(&mut self) {
         self.idle = self.idle.min(GOODBYE);
-        self.quiet.reset(self.heard + self.idle);
+        self.quiet.as_mut().reset(self.heard + self.idle);
     }
 
     /// How long the peer wants us to wait before coming back.

@@ -27,7 +27,6 @@ use super::limits::ServerLimits;
 use super::proxies::Peer;
 use super::service::Service;
 use super::socket::{Accepted, Listener};
-use super::timer::ConnectionTimer;
 use crate::runtime::Runtime;
 
 /// A site that listens.
@@ -205,7 +204,9 @@ pub(super) enum Version {
 impl Http {
     fn new(limits: &ServerLimits) -> Self {
         let mut one = http1::Builder::new();
-        one.header_read_timeout(limits.header_timeout).max_buf_size(limits.header_bytes.max(8192));
+        one.timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout)
+            .max_buf_size(limits.header_bytes.max(8192));
         // hyper's own limit is 100, and it is cheaper if it is not told so.
         if limits.headers != 100 {
             one.max_headers(limits.headers);
@@ -235,11 +236,7 @@ impl Http {
         let stream = TokioIo::new(stream);
         let service = service_fn(move |request| service.answer(request));
         match version {
-            Version::One => {
-                let mut one = self.one.clone();
-                one.timer(ConnectionTimer::default());
-                ended(one.serve_connection(stream, service), stop, permit)
-            }
+            Version::One => ended(self.one.serve_connection(stream, service), stop, permit),
             Version::Two => ended(self.two.serve_connection(stream, service), stop, permit),
         }
     }

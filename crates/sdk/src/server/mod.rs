@@ -26,7 +26,6 @@ mod site;
 mod slots;
 mod socket;
 mod table;
-mod timer;
 #[cfg(feature = "tls")]
 mod tls;
 mod versions;
