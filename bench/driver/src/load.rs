@@ -17,8 +17,8 @@ use crate::response::Connection;
 const WARM_UP: Duration = Duration::from_millis(300);
 /// A window in which more of the machine than this went to its host's others, or to other processes on it, is followed by another,
 /// which counts in its place; so many times.
-const MOST_LOST: [f64; 2] = [0.02, 0.05];
-const MOST_WINDOWS: usize = 5;
+pub(crate) const MOST_LOST: [f64; 2] = [0.02, 0.05];
+const MOST_WINDOWS: usize = 3;
 
 /// What one timed window saw.
 pub(crate) struct Timed {
