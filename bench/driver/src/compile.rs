@@ -4,14 +4,13 @@
 //! or our `serde_json` features, only because a neighbour asked for them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
 use crate::contender::{self, CHANCERY, LIMIT};
-use crate::measure::{client, relay};
-use crate::nginx;
+use crate::measure::client;
 use crate::options::{Measure, Options};
 
 pub(crate) fn programs(options: &Options) -> anyhow::Result<()> {
@@ -19,24 +18,38 @@ pub(crate) fn programs(options: &Options) -> anyhow::Result<()> {
     if options.measures.contains(&Measure::Client) {
         packages.extend([client::PACKAGE, contender::named(CHANCERY)?.package]);
     }
-    if options.measures == [Measure::Relay] {
+    if options.measures == [Measure::Product] {
         packages.clear();
     }
-    if options.measures.contains(&Measure::Relay) {
+    if options.measures.contains(&Measure::Product) {
         packages.insert(contender::named(LIMIT)?.package);
-        packages.extend(relay::BETWEEN.iter().map(|between| between.package));
-        packages.remove(nginx::PROGRAM);
+        build(&product(), "chancery")?;
     }
-    for package in packages {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo)
-            .current_dir(root())
-            .args(["build", "--release", "--package", package])
-            .status()
-            .context("could not start cargo")?;
-        ensure!(status.success(), "cargo could not build {package}");
-    }
+    packages.into_iter().try_for_each(|package| build(&root(), package))
+}
+
+/// Builds a package as the workspace in a folder does it.
+fn build(workspace: &Path, package: &str) -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(workspace)
+        .args(["build", "--release", "--package", package])
+        .status()
+        .context("could not start cargo")?;
+    ensure!(status.success(), "cargo could not build {package}");
     Ok(())
+}
+
+/// Where the product's own workspace puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| product().join("target"), PathBuf::from)
+}
+
+/// The folder of the product's workspace, in which this one lies.
+pub(crate) fn product() -> PathBuf {
+    let mut folder = root();
+    folder.pop();
+    folder
 }
 
 /// The folder of the benchmark's workspace.

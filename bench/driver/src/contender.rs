@@ -2,8 +2,6 @@
 
 use anyhow::Context as _;
 
-use crate::request::Speech;
-
 /// One server: a package of this workspace, started with the same flags every time.
 #[derive(Debug)]
 pub(crate) struct Contender {
@@ -20,8 +18,6 @@ pub(crate) struct Contender {
     pub(crate) compacts: bool,
     /// Whether it takes SubscribeToTask.
     pub(crate) subscribes: bool,
-    /// How it is spoken to.
-    pub(crate) speaks: Speech,
     /// Whether its tasks outlive it and it takes `--fill`, so that it can be started with many.
     pub(crate) fills: bool,
 }
@@ -36,8 +32,6 @@ pub(crate) const CHANCERY: &str = "chancery";
 pub(crate) const ALL: &[Contender] = &[
     Contender { name: LIMIT, keeps: false, ..BARE },
     Contender { name: "limit+store", flags: &["--store"], ..BARE },
-    Contender { name: "limit+log", flags: &["--log", LOG], keeps: false, ..BARE },
-    Contender { name: "limit+log-power", flags: &["--log", LOG, "--log-sync"], keeps: false, ..BARE },
     Contender { name: OFFICIAL, package: "bench-official", of: "a2a-server-lf", ..BARE },
     Contender { name: "protocol", package: "bench-protocol", of: "a2a-protocol-server", ..BARE },
     Contender { name: CHANCERY, compacts: true, ..OURS },
@@ -45,11 +39,10 @@ pub(crate) const ALL: &[Contender] = &[
     Contender { name: "chancery+sqlite-power", flags: &["--store", DATABASE_POWER], keeps: false, ..OURS },
 ];
 
-const LOG: &str = "{folder}/tasks.log";
-pub(crate) const DATABASE: &str = "sqlite:{folder}/tasks.db";
+const DATABASE: &str = "sqlite:{folder}/tasks.db";
 const DATABASE_POWER: &str = "sqlite:{folder}/tasks.db?durability=power";
 
-pub(crate) const BARE: Contender = Contender {
+const BARE: Contender = Contender {
     name: "",
     package: "bench-limit",
     flags: &[],
@@ -57,7 +50,6 @@ pub(crate) const BARE: Contender = Contender {
     keeps: true,
     compacts: false,
     subscribes: false,
-    speaks: Speech::JsonRpc,
     fills: false,
 };
 const OURS: Contender = Contender { package: "bench-chancery", of: "chancery-sdk", subscribes: true, ..BARE };

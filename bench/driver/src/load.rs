@@ -8,16 +8,17 @@ use anyhow::Context as _;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::machine::Ticks;
+use crate::machine::Moment;
 use crate::process::Server;
 use crate::request::Request;
 use crate::response::Connection;
 
 /// Load before the clock starts: connections open, caches and allocators settle.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// A window in which more of the machine than this went to others is followed by another, which counts in its place; so many times.
-const MOST_STOLEN: f64 = 0.02;
-const MOST_WINDOWS: usize = 5;
+/// A window in which more of the machine than this went to its host's others, or to other processes on it, is followed by another,
+/// which counts in its place; so many times.
+pub(crate) const MOST_LOST: [f64; 2] = [0.02, 0.05];
+const MOST_WINDOWS: usize = 3;
 
 /// What one timed window saw.
 pub(crate) struct Timed {
@@ -31,6 +32,8 @@ pub(crate) struct Timed {
     pub(crate) streams: u64,
     /// Streams that ended before their task did.
     pub(crate) cut: u64,
+    /// The share of the machine that others had meanwhile, of 1.
+    pub(crate) lost: f64,
 }
 
 /// What the connections share; relaxed atomics, as all run on one thread.
@@ -158,12 +161,12 @@ async fn time(
     tokio::time::sleep(WARM_UP).await;
     let mut number = 1;
     let timed = loop {
-        let ticks = Ticks::now();
+        let before = Moment::now();
         shared.window.store(number, Ordering::Relaxed);
         let timed = one_window(server, shared, window).await?;
-        let stolen = ticks.zip(Ticks::now()).map_or(0.0, |(before, after)| after.stolen_since(before));
-        if stolen <= MOST_STOLEN || number == MOST_WINDOWS {
-            break timed;
+        let lost = before.zip(Moment::now()).map_or([0.0; 2], |(before, after)| after.lost_since(before));
+        if lost.iter().zip(MOST_LOST).all(|(lost, most)| *lost <= most) || number == MOST_WINDOWS {
+            break Timed { lost: lost.iter().sum(), ..timed };
         }
         number += 1;
     };
@@ -185,6 +188,7 @@ async fn one_window(server: &Server, shared: &Shared, window: Duration) -> anyho
         cpu: server.cpu()? - cpu,
         elapsed: started.elapsed(),
         latencies: Vec::new(),
+        lost: 0.0,
         streams: shared.streams.load(Ordering::Relaxed),
         cut: shared.cut.load(Ordering::Relaxed),
     })

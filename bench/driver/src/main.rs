@@ -6,12 +6,13 @@
 
 mod compile;
 mod contender;
+mod family;
 mod figures;
 mod folder;
+mod gateway;
 mod load;
 mod machine;
 mod measure;
-mod nginx;
 mod options;
 mod process;
 mod readme;

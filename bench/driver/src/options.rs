@@ -11,18 +11,19 @@ pub(crate) const USAGE: &str = "\
 Usage: cargo run --release -p bench -- [OPTIONS]
 
   --quick            fewer and shorter rounds: minutes become seconds, figures become rough
-  --only LIST        of unary,get,stream,held,memory,boot,client,relay,instructions,
-                     syscalls (default: all)
-  --servers LIST     of limit,limit+store,limit+log,limit+log-power,official,protocol,chancery,
-                     chancery+sqlite,chancery+sqlite-power (default: all)
+  --only LIST        of product,unary,get,stream,held,memory,boot,client,instructions,
+                     syscalls (default: all); product is `chancery serve` beside other gateways
+  --servers LIST     of limit,limit+store,official,protocol,chancery,chancery+sqlite,
+                     chancery+sqlite-power (default: all)
   --rounds N         rounds of each timed measure (default 5, quick 2)
-  --no-build         take the server binaries as they are
+  --no-build         build and install nothing
   --no-save          print the table, write no result file
-  --readme FILE      run nothing: put the figures of a result file (JSON) into the front README";
+  --readme FILE      run nothing: put the product's figures of a result file (JSON) into the front README";
 
 /// What can be asked for with `--only`, in the order it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Measure {
+    Product,
     Unary,
     Get,
     Stream,
@@ -30,7 +31,6 @@ pub(crate) enum Measure {
     Memory,
     Boot,
     Client,
-    Relay,
     Instructions,
     Syscalls,
 }
@@ -53,6 +53,7 @@ pub(crate) struct Options {
 
 impl Measure {
     const ALL: [(&str, Self); 10] = [
+        ("product", Self::Product),
         ("unary", Self::Unary),
         ("get", Self::Get),
         ("stream", Self::Stream),
@@ -60,7 +61,6 @@ impl Measure {
         ("memory", Self::Memory),
         ("boot", Self::Boot),
         ("client", Self::Client),
-        ("relay", Self::Relay),
         ("instructions", Self::Instructions),
         ("syscalls", Self::Syscalls),
     ];

@@ -1,17 +1,18 @@
 //! A server as a child process: started on a free port, watched from outside, ended by its id.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::contender::Contender;
+use crate::family;
 use crate::folder::Folder;
 
 pub(crate) struct Server {
@@ -22,6 +23,10 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
 }
 
+/// How long one may take to start.
+const MOST_TO_START: Duration = Duration::from_secs(60);
+/// Who needs hardly any CPU for so long has nothing left to do.
+const IDLE: Duration = Duration::from_millis(200);
 /// In the flags of a contender.
 const FOLDER: &str = "{folder}";
 
@@ -56,14 +61,12 @@ impl Server {
 
     /// Starts a program that is no package of ours, on a folder that goes with it.
     pub(crate) fn start_program(
-        program: &Path,
-        words: &[&str],
+        mut command: Command,
         name: &'static str,
         address: SocketAddr,
         folder: Folder,
     ) -> anyhow::Result<Self> {
-        let mut command = Command::new(program);
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(folder.path().join("log"))?);
         let child = command.spawn().with_context(|| format!("could not start {name}"))?;
         let mut server = Self { child, _folder: Some(folder), name, address };
         server.wait_until_up()?;
@@ -93,7 +96,7 @@ impl Server {
     }
 
     fn wait_until_up(&mut self) -> anyhow::Result<()> {
-        let give_up = Instant::now() + Duration::from_secs(60);
+        let give_up = Instant::now() + MOST_TO_START;
         while TcpStream::connect(self.address).is_err() {
             if let Some(status) = self.child.try_wait()? {
                 bail!("{} ended before it listened: {status}", self.name);
@@ -110,10 +113,26 @@ impl Server {
         self.child.id()
     }
 
-    /// CPU time of all threads so far, ended ones included, user and system.
+    /// CPU time of all threads so far, ended ones included, user and system, of its workers too.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        let clock = clock_getcpuclockid(pid(&self.child)?).context("no CPU clock for the server")?;
-        Ok(Duration::from(clock_gettime(clock)?))
+        let cpu = family::cpu(self.id());
+        ensure!(cpu > Duration::ZERO, "{} has ended", self.name);
+        Ok(cpu)
+    }
+
+    /// Waits until all its workers are up: until then they are busy starting.
+    pub(crate) fn wait_until_idle(&self) -> anyhow::Result<()> {
+        let give_up = Instant::now() + MOST_TO_START;
+        let mut before = self.cpu()?;
+        loop {
+            std::thread::sleep(IDLE);
+            let cpu = self.cpu()?;
+            if cpu - before < IDLE / 20 {
+                return Ok(());
+            }
+            ensure!(Instant::now() < give_up, "{} does not come to rest", self.name);
+            before = cpu;
+        }
     }
 
     /// Resident memory in bytes.
@@ -141,7 +160,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // Nothing in it is worth saving, and it may have ended already.
-        let _ = self.child.kill();
+        for process in family::of(self.id()).unwrap_or_default() {
+            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+        }
         let _ = self.child.wait();
     }
 }

@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use crate::compile;
 use crate::contender::{Contender, LIMIT, OFFICIAL};
 use crate::figures::{Figures, Row};
-use crate::measure::{client, relay};
-use crate::options::Options;
+use crate::gateway;
+use crate::measure::{client, product};
+use crate::options::{Measure, Options};
 
 /// Where and how the figures were made.
 struct Circumstances {
@@ -53,6 +54,10 @@ impl Circumstances {
         let lock = std::fs::read_to_string(compile::root().join("Cargo.lock")).context("no Cargo.lock")?;
         let named =
             |server: &&Contender| format!("{} = {} {}", server.name, server.of, version(&lock, server.of));
+        let servers = match options.measures[..] {
+            [Measure::Product] => vec!["limit behind all gateways".to_owned()],
+            _ => options.contenders.iter().map(named).collect(),
+        };
         let cores = std::thread::available_parallelism()?;
         Ok(Self {
             date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%MZ").to_string(),
@@ -63,7 +68,7 @@ impl Circumstances {
                 .join(" "),
             machine: format!("{cores} cores, {}", processor()),
             commit: commit().unwrap_or_else(|| "unknown".to_owned()),
-            servers: options.contenders.iter().map(named).collect(),
+            servers,
         })
     }
 }
@@ -71,7 +76,7 @@ impl Circumstances {
 fn markdown(circumstances: &Circumstances, options: &Options, figures: &Figures) -> String {
     let mut text = format!(
         "# Benchmark of {}\n\n`{}` in `bench/`, commit {}, {}, {} rounds.\nServers: {}.\n\n\
-         Medians; in brackets the ratio to `{LIMIT}`, then to `{OFFICIAL}`.\n",
+         Medians; in brackets the ratio to `{LIMIT}`, then to `{OFFICIAL}`, unless a table names another.\n",
         circumstances.date,
         circumstances.command,
         circumstances.commit,
@@ -110,10 +115,12 @@ impl Columns {
             let head = Some("Client, against `chancery`; ratio to `raw`");
             return Self { head, names: client::WAYS.to_vec(), base: client::RAW, second: None };
         }
-        if group == relay::GROUP {
-            let head = Some("Relay, in front of `limit`: CPU of who stands between; ratio to `proxy`");
-            let names = relay::BETWEEN.iter().map(|between| between.name).collect();
-            return Self { head, names, base: relay::PROXY, second: None };
+        if group == product::GROUP {
+            let head = Some(
+                "The product, 16 connections, in front of `limit`: CPU of the gateway; ratio to `Envoy`",
+            );
+            let names = gateway::ALL.iter().map(|gateway| gateway.name).collect();
+            return Self { head, names, base: gateway::ENVOY, second: None };
         }
         let names = options.contenders.iter().map(|server| server.name).collect();
         Self { head: None, names, base: LIMIT, second: Some(OFFICIAL) }

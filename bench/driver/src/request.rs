@@ -6,14 +6,12 @@ use std::net::SocketAddr;
 pub(crate) const TEXT: &str = include_str!("../../message.txt");
 const MESSAGE_ID: &str = "01930000-0000-7000-8000-000000000000";
 
-/// How a message is put.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Speech {
-    JsonRpc,
-    /// HTTP+JSON.
-    Rest,
-    /// JSON-RPC of version 0.3.
-    OldJsonRpc,
+/// Where the agent behind a gateway is called, and with what key.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+    pub(crate) path: &'static str,
+    pub(crate) key: Option<String>,
 }
 
 /// One request; its message id can be changed in place, so that no two calls share one.
@@ -22,6 +20,18 @@ pub(crate) struct Request {
     bytes: Vec<u8>,
     /// Where the last twelve digits of the message id are, if it has one.
     id_at: Option<usize>,
+}
+
+// === impl Door ===
+
+impl Door {
+    /// The same with a key that nobody has, if it needs one.
+    pub(crate) fn with_another_key(&self) -> Option<Self> {
+        let mut key = self.key.clone()?;
+        let last = key.pop()?;
+        key.push(if last == '0' { '1' } else { '0' });
+        Some(Self { key: Some(key), ..self.clone() })
+    }
 }
 
 // === impl Request ===
@@ -35,33 +45,14 @@ impl Request {
         Self::message(to, "SendStreamingMessage", &format!("stream {chunks} {pause_ms}"))
     }
 
-    /// The same two, however they are put.
-    pub(crate) fn send_message_in(speech: Speech, to: SocketAddr) -> Self {
-        Self::message_in(speech, to, ["SendMessage", "message:send", "message/send"], TEXT)
+    /// The same two, through a gateway.
+    pub(crate) fn send_message_through(door: &Door) -> Self {
+        Self::post(door, "SendMessage", &format!(r#"{{"message":{}}}"#, message_json(TEXT)))
     }
 
-    pub(crate) fn stream_in(speech: Speech, to: SocketAddr, chunks: u32, pause_ms: u32) -> Self {
-        let names = ["SendStreamingMessage", "message:stream", "message/stream"];
-        Self::message_in(speech, to, names, &format!("stream {chunks} {pause_ms}"))
-    }
-
-    fn message_in(speech: Speech, to: SocketAddr, [method, path, old]: [&str; 3], text: &str) -> Self {
-        match speech {
-            Speech::JsonRpc => Self::message(to, method, text),
-            Speech::Rest => {
-                let body = format!(r#"{{"message":{}}}"#, message_json(text));
-                Self::post(to, &format!("/{path}"), "A2A-Version: 1.0\r\n", &body)
-            }
-            Speech::OldJsonRpc => {
-                let message = format!(
-                    r#"{{"kind":"message","messageId":"{MESSAGE_ID}","role":"user","parts":[{{"kind":"text","text":"{text}"}}]}}"#
-                );
-                let body = format!(
-                    r#"{{"jsonrpc":"2.0","id":1,"method":"{old}","params":{{"message":{message}}}}}"#
-                );
-                Self::post(to, "/", "", &body)
-            }
-        }
+    pub(crate) fn stream_through(door: &Door, chunks: u32) -> Self {
+        let message = message_json(&format!("stream {chunks} 0"));
+        Self::post(door, "SendStreamingMessage", &format!(r#"{{"message":{message}}}"#))
     }
 
     /// Begins a task that gives one chunk and then works for an hour; answered at once.
@@ -88,14 +79,16 @@ impl Request {
     }
 
     fn call(to: SocketAddr, method: &str, params: &str) -> Self {
-        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        Self::post(to, "/", "A2A-Version: 1.0\r\n", &body)
+        Self::post(&Door { address: to, path: "/", key: None }, method, params)
     }
 
-    fn post(to: SocketAddr, path: &str, version: &str, body: &str) -> Self {
+    fn post(door: &Door, method: &str, params: &str) -> Self {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        let Door { address, path, key } = door;
+        let key = key.as_ref().map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
         let bytes = format!(
-            "POST {path} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\n{version}Content-Length: {}\r\n\r\n{body}",
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nA2A-Version: 1.0\r\n{key}Content-Length: {}\r\n\r\n{body}",
             body.len()
         )
         .into_bytes();
@@ -121,6 +114,15 @@ fn message_json(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_key_is_as_long() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        let door = |key: &str| Door { address, path: "/", key: Some(key.to_owned()) };
+        assert_eq!(door("chk_7").with_another_key().unwrap().key.unwrap(), "chk_0");
+        assert_eq!(door("chk_0").with_another_key().unwrap().key.unwrap(), "chk_1");
+        assert!(Door { key: None, ..door("") }.with_another_key().is_none());
+    }
 
     #[test]
     fn numbers_the_message_in_place() {

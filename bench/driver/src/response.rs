@@ -14,6 +14,9 @@ pub(crate) struct Connection {
     buffer: Vec<u8>,
 }
 
+/// Where the digits of the status are in an answer.
+const STATUS: std::ops::Range<usize> = "HTTP/1.1 ".len().."HTTP/1.1 200".len();
+
 /// How long the body is.
 enum Length {
     Known(usize),
@@ -51,6 +54,15 @@ impl Connection {
         let is_answer = body.starts_with(br#"{"task""#) || memmem::find(body, br#""result""#).is_some();
         ensure!(is_answer, "no result: {}", String::from_utf8_lossy(body));
         Ok(body)
+    }
+
+    /// The status that one call is answered with; nothing more can be asked here then.
+    pub(crate) async fn status(mut self, request: &[u8]) -> anyhow::Result<u16> {
+        self.socket.write_all(request).await?;
+        while self.buffer.len() < STATUS.end {
+            self.fill().await?;
+        }
+        Ok(std::str::from_utf8(&self.buffer[STATUS])?.parse()?)
     }
 
     /// One streaming call, to its end; `on_events` hears of new events as they arrive.

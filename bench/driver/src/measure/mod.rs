@@ -5,7 +5,7 @@ pub(crate) mod client;
 mod held;
 mod instructions;
 mod memory;
-pub(crate) mod relay;
+pub(crate) mod product;
 mod same;
 mod stream;
 mod syscalls;
@@ -29,14 +29,15 @@ pub(crate) struct Turn {
 }
 
 pub(crate) async fn all(bench: &mut Bench) -> anyhow::Result<()> {
-    // Who only stands in between has nothing of its own to check.
-    if bench.options.measures != [Measure::Relay] {
+    // The gateways are checked each time they are started.
+    if bench.options.measures != [Measure::Product] {
         for contender in bench.options.contenders.clone() {
             same::check(contender).await?;
         }
     }
     for measure in bench.options.measures.clone() {
         match measure {
+            Measure::Product => product::all(bench).await?,
             Measure::Unary => unary::send(bench).await,
             Measure::Get => unary::get(bench).await,
             Measure::Stream => stream::all(bench).await,
@@ -44,7 +45,6 @@ pub(crate) async fn all(bench: &mut Bench) -> anyhow::Result<()> {
             Measure::Memory => memory::all(bench).await,
             Measure::Boot => boot::all(bench).await,
             Measure::Client => client::all(bench).await,
-            Measure::Relay => relay::all(bench).await,
             Measure::Instructions => instructions::all(bench).await,
             Measure::Syscalls => syscalls::all(bench).await,
         }
@@ -76,10 +76,14 @@ impl Bench {
 
     /// Keeps a failure as a note: one server's fault must not cost the others their figures.
     pub(crate) fn keep_failure(&mut self, what: &str, turn: Turn, outcome: anyhow::Result<()>) {
+        self.keep_failure_of(turn.contender.name, what, outcome);
+    }
+
+    pub(crate) fn keep_failure_of(&mut self, name: &str, what: &str, outcome: anyhow::Result<()>) {
         if let Err(error) = outcome {
             eprintln!("failed: {error:#}");
             let reason: String = format!("{error:#}").chars().take(200).collect();
-            self.figures.note(format!("{}: {what} failed: {reason}", turn.contender.name));
+            self.figures.note(format!("{name}: {what} failed: {reason}"));
         }
     }
 }

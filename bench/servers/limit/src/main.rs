@@ -3,11 +3,9 @@
 //! It is the denominator of every ratio, so it does the work that no server can
 //! avoid and nothing else: hyper, one parse into borrowed structs, one
 //! serialisation of a typed Task. `--store` adds the one thing a real server
-//! needs on top, a map to keep the tasks in (`limit+store`); `--log FILE` a file to
-//! append them to (`limit+log`).
+//! needs on top, a map to keep the tasks in (`limit+store`).
 
 mod clock;
-mod log;
 mod reply;
 mod service;
 mod store;
@@ -22,7 +20,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use crate::log::Log;
 use crate::service::Keep;
 
 #[global_allocator]
@@ -31,18 +28,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Arguments {
     listen: String,
     store: bool,
-    log: Option<String>,
-    log_sync: bool,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse()?;
-    let keep = match &arguments.log {
-        Some(path) => Keep::Log(Arc::new(Log::open(path, arguments.log_sync)?)),
-        None if arguments.store => Keep::Maps(Arc::default()),
-        None => Keep::Nothing,
-    };
+    let keep = if arguments.store { Keep::Maps(Arc::default()) } else { Keep::Nothing };
     let listener = TcpListener::bind(&arguments.listen).await?;
     loop {
         let (socket, _) = listener.accept().await?;
@@ -60,15 +51,12 @@ async fn main() -> anyhow::Result<()> {
 
 impl Arguments {
     fn parse() -> anyhow::Result<Self> {
-        let mut parsed =
-            Self { listen: "127.0.0.1:8080".to_owned(), store: false, log: None, log_sync: false };
+        let mut parsed = Self { listen: "127.0.0.1:8080".to_owned(), store: false };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--listen" => parsed.listen = words.next().context("--listen needs an address")?,
                 "--store" => parsed.store = true,
-                "--log" => parsed.log = Some(words.next().context("--log needs a file")?),
-                "--log-sync" => parsed.log_sync = true,
                 "--unbounded" => {} // it never forgets anyway
                 other => anyhow::bail!("unknown argument: {other}"),
             }

@@ -12,14 +12,12 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::clock::Stamp;
-use crate::log::Log;
 use crate::reply::Body;
 use crate::store::Store;
-use crate::stream::{Events, Journal, Plan};
+use crate::stream::{Events, Plan};
 use crate::wire::{self, Ids, Message, Part, Payload, Reply, Role, Task};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -31,13 +29,6 @@ const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 pub(crate) enum Keep {
     Nothing,
     Maps(Arc<Store>),
-    Log(Arc<Log>),
-}
-
-/// A reply, and what it has to wait for.
-struct Answer {
-    response: Response<Body>,
-    synced: Option<oneshot::Receiver<()>>,
 }
 
 pub(crate) async fn answer(keep: Keep, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
@@ -49,13 +40,6 @@ pub(crate) async fn answer(keep: Keep, request: Request<Incoming>) -> Result<Res
     }
     let reply = match read(request.into_body()).await {
         Ok(body) => call(&keep, &body),
-        Err(error) => Err(error),
-    };
-    let reply = match reply {
-        Ok(Answer { response, synced: None }) => Ok(response),
-        Ok(Answer { response, synced: Some(synced) }) => {
-            synced.await.map(|()| response).context("the log could not be synced")
-        }
         Err(error) => Err(error),
     };
     Ok(reply.unwrap_or_else(|error| plain(StatusCode::BAD_REQUEST, Bytes::from(format!("{error:#}")))))
@@ -81,37 +65,27 @@ async fn next(body: &mut Incoming) -> anyhow::Result<Option<Bytes>> {
     }
 }
 
-fn call(keep: &Keep, body: &[u8]) -> anyhow::Result<Answer> {
+fn call(keep: &Keep, body: &[u8]) -> anyhow::Result<Response<Body>> {
     let wire::Request { id, method, params } = serde_json::from_slice(body)?;
     match method {
         "SendMessage" => send(keep, id, params.message.context("no message")?),
-        "GetTask" => get(keep, id, params.id.context("no task id")?).map(Answer::now),
-        "SendStreamingMessage" => stream(keep, id, params.message.context("no message")?).map(Answer::now),
+        "GetTask" => get(keep, id, params.id.context("no task id")?),
+        "SendStreamingMessage" => stream(keep, id, params.message.context("no message")?),
         other => bail!("no such method: {other}"),
     }
 }
 
-fn send(keep: &Keep, id: &RawValue, message: Message<'_>) -> anyhow::Result<Answer> {
+fn send(keep: &Keep, id: &RawValue, message: Message<'_>) -> anyhow::Result<Response<Body>> {
     let (ids, timestamp) = (Ids::new(), Stamp::now());
+    let echo =
+        |message: &Message<'_>| json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, message))));
     match keep {
-        Keep::Nothing => {
-            let reply = json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &message))))?;
-            Ok(Answer::now(whole(reply)))
-        }
-        Keep::Maps(store) => {
-            let kept = store.insert(ids, timestamp, message.into_owned());
-            let reply = json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &kept.message))))?;
-            Ok(Answer::now(whole(reply)))
-        }
-        Keep::Log(log) => {
-            let reply = json(&Reply::new(id, Payload::Task(Task::echo(ids, timestamp, &message))))?;
-            let synced = log.append(&reply)?;
-            Ok(Answer { response: whole(reply), synced })
-        }
+        Keep::Nothing => echo(&message),
+        Keep::Maps(store) => echo(&store.insert(ids, timestamp, message.into_owned()).message),
     }
+    .map(whole)
 }
 
-/// A log is not read from, so with one it is answered as with nothing.
 fn get(keep: &Keep, id: &RawValue, task: Uuid) -> anyhow::Result<Response<Body>> {
     let Keep::Maps(store) = keep else {
         let message = canned();
@@ -123,14 +97,13 @@ fn get(keep: &Keep, id: &RawValue, task: Uuid) -> anyhow::Result<Response<Body>>
 }
 
 fn stream(keep: &Keep, id: &RawValue, message: Message<'_>) -> anyhow::Result<Response<Body>> {
-    let plan = Plan::parse(message.text()).context("expected: stream N MS")?;
+    let plan = Plan::parse(message.text()).unwrap_or(Plan::ECHO);
     let (ids, message) = (Ids::new(), message.into_owned());
-    let journal = match keep {
-        Keep::Nothing => Journal::Nothing,
-        Keep::Maps(store) => Journal::Kept(store.insert(ids, Stamp::now(), message.clone())),
-        Keep::Log(log) => Journal::Log(Arc::clone(log)),
+    let kept = match keep {
+        Keep::Nothing => None,
+        Keep::Maps(store) => Some(store.insert(ids, Stamp::now(), message.clone())),
     };
-    let events = Box::new(Events::new(id, ids, message, journal, plan));
+    let events = Box::new(Events::new(id, ids, message, kept, plan));
     let mut response = Response::new(Body::Events(events));
     response.headers_mut().insert(CONTENT_TYPE, EVENTS);
     response.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
@@ -173,12 +146,4 @@ fn plain(status: StatusCode, bytes: Bytes) -> Response<Body> {
     let mut response = Response::new(Body::Whole(Some(bytes)));
     *response.status_mut() = status;
     response
-}
-
-// === impl Answer ===
-
-impl Answer {
-    fn now(response: Response<Body>) -> Self {
-        Self { response, synced: None }
-    }
 }

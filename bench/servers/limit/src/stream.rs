@@ -1,7 +1,8 @@
-//! `stream N MS`: the task, N artifact chunks MS milliseconds apart, then completed.
+//! `stream N MS`: the task, N artifact chunks MS milliseconds apart, then completed. Any other text comes back as one chunk.
 //!
 //! Each event is serialised when hyper polls for it and is one frame of the body.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,11 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::clock::Stamp;
-use crate::log::Log;
 use crate::store::Kept;
 use crate::wire::{
     Artifact, ArtifactUpdate, Ids, Message, Payload, Reply, State, Status, StatusUpdate, Task,
@@ -24,22 +23,16 @@ use crate::wire::{
 pub(crate) struct Plan {
     pub(crate) chunks: u32,
     pub(crate) pause: Duration,
-}
-
-/// Where events go before they are sent.
-pub(crate) enum Journal {
-    Nothing,
-    Kept(Arc<Kept>),
-    Log(Arc<Log>),
+    /// Whether the chunk is the text of the message.
+    is_echo: bool,
 }
 
 pub(crate) struct Events {
     request_id: Box<RawValue>,
     ids: Ids,
     message: Message<'static>,
-    journal: Journal,
-    /// An event that is being put on the disk.
-    held: Option<(Bytes, oneshot::Receiver<()>)>,
+    /// Where events go before they are sent.
+    kept: Option<Arc<Kept>>,
     plan: Plan,
     /// 0 is the task, 1 to N the chunks, N + 1 the end.
     next: u32,
@@ -50,12 +43,14 @@ pub(crate) struct Events {
 // === impl Plan ===
 
 impl Plan {
+    pub(crate) const ECHO: Self = Self { chunks: 1, pause: Duration::ZERO, is_echo: true };
+
     /// Reads `stream N MS`; both numbers may be left out.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.strip_prefix("stream")?.split_ascii_whitespace();
         let chunks = words.next().map_or(Ok(100), str::parse).ok()?;
         let pause = words.next().map_or(Ok(10), str::parse).ok()?;
-        Some(Self { chunks, pause: Duration::from_millis(pause) })
+        Some(Self { chunks, pause: Duration::from_millis(pause), is_echo: false })
     }
 }
 
@@ -66,20 +61,14 @@ impl Events {
         request_id: &RawValue,
         ids: Ids,
         message: Message<'static>,
-        journal: Journal,
+        kept: Option<Arc<Kept>>,
         plan: Plan,
     ) -> Self {
         let pause = (!plan.pause.is_zero()).then(|| Box::pin(sleep(plan.pause)));
-        Self { request_id: request_id.to_owned(), ids, message, journal, held: None, plan, next: 0, pause }
+        Self { request_id: request_id.to_owned(), ids, message, kept, plan, next: 0, pause }
     }
 
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some((event, synced)) = &mut self.held {
-            let outcome = ready!(Pin::new(synced).poll(context));
-            let event = outcome.is_ok().then(|| std::mem::take(event));
-            self.held = None;
-            return Poll::Ready(event);
-        }
         if self.next > self.plan.chunks + 1 {
             return Poll::Ready(None);
         }
@@ -92,20 +81,10 @@ impl Events {
         }
         let event = self.event();
         self.next += 1;
-        let Some(event) = event else { return Poll::Ready(None) };
-        match &self.journal {
-            Journal::Nothing => {}
-            Journal::Kept(kept) => kept.push(event.clone()),
-            Journal::Log(log) => match log.append(&event) {
-                Ok(None) => {}
-                Ok(Some(synced)) => {
-                    self.held = Some((event, synced));
-                    return self.poll_next(context);
-                }
-                Err(_) => return Poll::Ready(None),
-            },
+        if let (Some(kept), Some(event)) = (&self.kept, &event) {
+            kept.push(event.clone());
         }
-        Poll::Ready(Some(event))
+        Poll::Ready(event)
     }
 
     /// The next event as SSE; nothing if it cannot be written, which ends the stream short.
@@ -126,7 +105,10 @@ impl Events {
                 status: Status { state: State::Completed, timestamp: Stamp::now() },
             }));
         }
-        let text = format!("chunk {} ", self.next);
+        let text = match self.plan.is_echo {
+            true => Cow::Borrowed(self.message.text()),
+            false => Cow::Owned(format!("chunk {} ", self.next)),
+        };
         self.frame(Payload::ArtifactUpdate(ArtifactUpdate {
             task_id: self.ids.task,
             context_id: self.ids.context,
@@ -151,7 +133,7 @@ mod tests {
 
     #[test]
     fn reads_chunks_and_pause_with_defaults() {
-        let plan = |chunks, pause| Some(Plan { chunks, pause: Duration::from_millis(pause) });
+        let plan = |chunks, pause| Some(Plan { chunks, pause: Duration::from_millis(pause), is_echo: false });
         assert_eq!(Plan::parse("stream 7 0"), plan(7, 0));
         assert_eq!(Plan::parse("stream 7"), plan(7, 10));
         assert_eq!(Plan::parse("stream"), plan(100, 10));
