@@ -4,7 +4,7 @@
 //! written to the wire as it is; as a value it would be a dozen, each to be written anew.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::decode::decode_reply;
 use crate::error::Error;
@@ -24,13 +24,6 @@ pub struct KeptTask {
 enum Form {
     Value(Arc<Task>),
     Json(Arc<[u8]>),
-    /// Whoever asks first has it told and written.
-    Later(Arc<Later<dyn Fn() -> Result<Task, Error> + Send + Sync>>),
-}
-
-struct Later<F: ?Sized> {
-    json: OnceLock<Arc<[u8]>>,
-    tell: F,
 }
 
 impl KeptTask {
@@ -44,16 +37,6 @@ impl KeptTask {
     /// What [`json`](Self::json) gave, and the id and state that stand in it.
     pub fn from_json(id: TaskId, state: TaskState, json: Arc<[u8]>) -> Self {
         Self { id, state, form: Form::Json(json) }
-    }
-
-    /// A task that has ended, and can be told by something that takes less room than its JSON. Told once, if anybody
-    /// asks for it.
-    pub fn told_by(
-        id: TaskId,
-        state: TaskState,
-        tell: impl Fn() -> Result<Task, Error> + Send + Sync + 'static,
-    ) -> Self {
-        Self { id, state, form: Form::Later(Arc::new(Later { json: OnceLock::new(), tell })) }
     }
 
     /// The task's id.
@@ -76,7 +59,6 @@ impl KeptTask {
         match &self.form {
             Form::Value(task) => Ok(task.clone()),
             Form::Json(json) => decode_reply::<Task>(json).map(Arc::new).map_err(Error::internal),
-            Form::Later(later) => (later.tell)().map(Arc::new),
         }
     }
 
@@ -85,7 +67,6 @@ impl KeptTask {
         match &self.form {
             Form::Value(_) => None,
             Form::Json(json) => Some(json),
-            Form::Later(later) => later.json().ok(),
         }
     }
 
@@ -97,22 +78,7 @@ impl KeptTask {
                 out.extend_from_slice(json);
                 Ok(())
             }
-            Form::Later(later) => {
-                out.extend_from_slice(later.json()?);
-                Ok(())
-            }
         }
-    }
-}
-
-impl Later<dyn Fn() -> Result<Task, Error> + Send + Sync> {
-    fn json(&self) -> Result<&Arc<[u8]>, Error> {
-        if let Some(json) = self.json.get() {
-            return Ok(json);
-        }
-        let mut json = Vec::with_capacity(1024);
-        write_json(&mut json, &(self.tell)()?).map_err(Error::internal)?;
-        Ok(self.json.get_or_init(|| json.into()))
     }
 }
 

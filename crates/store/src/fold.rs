@@ -3,7 +3,7 @@
 //! The check needs only light facts and may refuse; the fold needs the whole task and never fails. So a store
 //! can check first, commit, and fold when nothing can go wrong any more.
 
-use chancery_protocol::{Artifact, ArtifactId, Error, Event, Task, TaskId, TaskState, TaskStatus};
+use chancery_protocol::{Artifact, ArtifactId, Task, TaskId, TaskState, TaskStatus};
 
 use crate::error::StoreError;
 use crate::limits::TaskLimits;
@@ -102,15 +102,6 @@ pub(crate) fn nothing(id: &TaskId) -> Task {
         history: Vec::new(),
         metadata: None,
     }
-}
-
-/// What a task has become by events from its first one on, as far as they show it.
-pub(crate) fn told_by(id: &TaskId, events: &[Event]) -> Result<Task, Error> {
-    let mut task = nothing(id);
-    for event in events {
-        fold(&mut task, Change::of(event, Vec::new())?);
-    }
-    Ok(task)
 }
 
 /// What changes make of a task.

@@ -260,12 +260,6 @@ impl Batch {
         !self.is_watched && self.push.is_none() && self.is_life()
     }
 
-    /// Whether the task begins and ends in here, and its events are all there is to know of it.
-    pub(crate) fn is_told_life(&self) -> bool {
-        let all_is_shown = |change: &Change| !matches!(change, Change::Status(_, said) if !said.is_empty());
-        self.push.is_none() && self.is_life() && self.changes.iter().all(all_is_shown)
-    }
-
     /// The conversation of the task that begins in here.
     pub(crate) fn context_id(&self) -> Option<&ContextId> {
         match self.changes.first() {

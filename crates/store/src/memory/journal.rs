@@ -9,7 +9,7 @@ use chancery_protocol::{
 use super::outbox::Outbox;
 use super::push::Pushes;
 use crate::error::StoreError;
-use crate::fold::{Standing, fold_all, has_artifact, nothing, told_by};
+use crate::fold::{Standing, fold_all, has_artifact, nothing};
 use crate::limits::TaskLimits;
 use crate::outbox::{Registration, check_count};
 use crate::packed::Packed;
@@ -19,8 +19,7 @@ use crate::record::{Appended, Batch, Read, Scope, Snapshot};
 pub(super) struct Journal {
     id: TaskId,
     fold: Fold,
-    /// Shared with a task that they tell.
-    events: Arc<Packed>,
+    events: Packed,
     /// The number of the last event.
     number: u64,
     /// How many bytes the kept events have.
@@ -58,41 +57,15 @@ impl Journal {
     /// A journal without events. The first batch creates the task.
     pub(super) fn new(id: &TaskId) -> Self {
         let fold = Fold::Changing(Arc::new(nothing(id)));
-        Self { id: id.clone(), fold, events: Arc::default(), number: 0, bytes: 0, state: None, pushes: None }
-    }
-
-    /// The journal of a task that begins and ends in a batch whose events are all there is to know of it. So they are all
-    /// that is kept, until somebody asks for the task.
-    pub(super) fn of_told_life(
-        id: &TaskId,
-        mut batch: Box<Batch>,
-        events: &[Event],
-        limits: &TaskLimits,
-    ) -> Result<Self, StoreError> {
-        Standing::of_nothing(id).check(&batch, limits)?;
-        let state = batch.last_status().map(|status| status.state).unwrap_or_default();
-        let mut packed = Packed::default();
-        packed.extend(events);
-        packed.close();
-        let packed = Arc::new(packed);
-        let (told, of) = (packed.clone(), id.clone());
-        let task = KeptTask::told_by(id.clone(), state, move || told_by(&of, &told.read(0, told.len())));
-        Ok(Self {
-            id: id.clone(),
-            fold: Fold::Ended(task),
-            number: batch.len() as u64,
-            bytes: batch.bytes(),
-            events: packed,
-            state: batch.state.take(),
-            pushes: None,
-        })
+        let events = Packed::default();
+        Self { id: id.clone(), fold, events, number: 0, bytes: 0, state: None, pushes: None }
     }
 
     /// Opens what was closed, because somebody wants to know of its end after all.
     pub(super) fn reopened(id: &TaskId, closed: &Closed) -> Self {
         let Closed { task, number, state } = closed.clone();
         let fold = Fold::Ended(task);
-        Self { id: id.clone(), fold, events: Arc::default(), number, bytes: 0, state, pushes: None }
+        Self { id: id.clone(), fold, events: Packed::default(), number, bytes: 0, state, pushes: None }
     }
 
     /// Commits a batch. Its events are encoded before any lock is taken, and numbered here.
@@ -113,7 +86,7 @@ impl Journal {
         self.number += batch.len() as u64;
         self.bytes += batch.bytes();
         self.state = batch.state.take().or(self.state.take());
-        Arc::make_mut(&mut self.events).extend(&events);
+        self.events.extend(&events);
         if let Some(registration) = batch.push.take() {
             self.register(*registration, before, terms);
         }
@@ -163,19 +136,16 @@ impl Journal {
     pub(super) fn end(&mut self) -> Result<KeptTask, StoreError> {
         if let Fold::Changing(task) = &self.fold {
             self.fold = Fold::Ended(KeptTask::ended(task)?);
-            Arc::make_mut(&mut self.events).close();
+            self.events.close();
         }
         Ok(self.task())
     }
 
     /// Lets go of the events, and of everything else that the task can do without.
     pub(super) fn compact(&mut self) -> Option<Closed> {
-        self.events = Arc::default();
+        self.events = Packed::default();
         self.bytes = 0;
-        let Fold::Ended(task) = &mut self.fold else { return None };
-        if let Some(json) = task.json() {
-            *task = KeptTask::from_json(self.id.clone(), task.state(), json.clone());
-        }
+        let Fold::Ended(task) = &self.fold else { return None };
         match self.pushes {
             None => Some(Closed { task: task.clone(), number: self.number, state: self.state.take() }),
             Some(_) => None,

@@ -25,7 +25,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::fold::nothing;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, StoreCheck};
 use crate::reserved::KeyUse;
@@ -176,9 +175,6 @@ impl MemoryStore {
         if batch.is_whole_life() {
             return self.commit_whole_life(scope, id, batch);
         }
-        if batch.is_told_life() {
-            return self.commit_told_life(scope, id, batch);
-        }
         let (events, terms, at) = (batch.encode()?, self.terms(scope), batch.status_time());
         if at.is_none() {
             return self.journal(scope, id)?.lock().append(batch, events, terms);
@@ -205,26 +201,10 @@ impl MemoryStore {
         let (closed, value) = Closed::of_whole_life(id, batch, &self.limits.task)?;
         let (number, task) = (closed.number, closed.task.clone());
         let tasks = self.tasks_of(scope);
-        tasks.lock().insert(id, Listed::Closed(closed), (value.context_id, &value.status))?;
-        self.ended(tasks, id, value.status.timestamp);
+        let ended_at = value.status.timestamp;
+        tasks.lock().insert(&value, closed)?;
+        self.ended(tasks, id, ended_at);
         Ok(Appended { events: Vec::new(), number, task, push: false })
-    }
-
-    fn commit_told_life(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        batch: Box<Batch>,
-    ) -> Result<Appended, StoreError> {
-        let events = batch.encode()?;
-        let context_id = batch.context_id().cloned();
-        let status = batch.last_status().cloned().unwrap_or_else(|| nothing(id).status);
-        let journal = Journal::of_told_life(id, batch, &events, &self.limits.task)?;
-        let (number, task) = (events.len() as u64, journal.task());
-        let tasks = self.tasks_of(scope);
-        tasks.lock().insert(id, Listed::Open(Arc::new(Mutex::new(journal))), (context_id, &status))?;
-        self.ended(tasks, id, status.timestamp);
-        Ok(Appended { events, number, task, push: false })
     }
 
     /// From now on the time of the task runs out.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, hash_map};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use chancery_protocol::{ContextId, Event, KeptTask, Task, TaskId, TaskState, TaskStatus, Timestamp};
+use chancery_protocol::{ContextId, Event, KeptTask, Task, TaskId, TaskState, Timestamp};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
@@ -83,17 +83,12 @@ impl Table {
     }
 
     /// Enters a task that has begun and ended at once.
-    pub(super) fn insert(
-        &mut self,
-        id: &TaskId,
-        task: Listed,
-        (context_id, status): (Option<ContextId>, &TaskStatus),
-    ) -> Result<(), StoreError> {
-        let hash_map::Entry::Vacant(vacant) = self.tasks.entry(id.clone()) else {
-            return Err(StoreError::Exists { id: id.clone() });
+    pub(super) fn insert(&mut self, task: &Task, closed: Closed) -> Result<(), StoreError> {
+        let hash_map::Entry::Vacant(vacant) = self.tasks.entry(task.id.clone()) else {
+            return Err(StoreError::Exists { id: task.id.clone() });
         };
-        let (token, row) = place(id, context_id, status);
-        vacant.insert(Entry { millis: token.millis, task });
+        let (token, row) = rank(task);
+        vacant.insert(Entry { millis: token.millis, task: Listed::Closed(closed) });
         self.order.insert(token, row);
         Ok(())
     }
@@ -222,13 +217,9 @@ impl Listed {
 }
 
 fn rank(task: &Task) -> (PageToken, Row) {
-    place(&task.id, task.context_id.clone(), &task.status)
-}
-
-fn place(id: &TaskId, context_id: Option<ContextId>, status: &TaskStatus) -> (PageToken, Row) {
-    let (millis, nanos) = status.timestamp.map_or((0, 0), millis_and_nanos);
-    let row = Row { state: status.state, context_id, nanos };
-    (PageToken { millis, id: id.clone() }, row)
+    let (millis, nanos) = task.status.timestamp.map_or((0, 0), millis_and_nanos);
+    let row = Row { state: task.status.state, context_id: task.context_id.clone(), nanos };
+    (PageToken { millis, id: task.id.clone() }, row)
 }
 
 /// Whole milliseconds, and the nanoseconds beyond them.

@@ -9,13 +9,12 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use super::counted::{self, EVERY_SCOPE};
-use super::daybook::{self, Line};
 use super::failure::{closed, unavailable};
 use super::lock::{beside, private};
 use super::options::Options;
 use super::place::{self, state_of};
-use super::writer::{Upkeep, left, post_left};
-use super::{SqliteStore, load, schema};
+use super::writer::Upkeep;
+use super::{SqliteStore, load, old_daybook, schema};
 use crate::error::StoreError;
 use crate::record::StoreCheck;
 
@@ -32,8 +31,7 @@ impl SqliteStore {
 
     /// Reads everything, and says what is wrong with it.
     pub(crate) async fn check(&self) -> Result<StoreCheck, StoreError> {
-        let path = self.path.clone();
-        self.aside(CHECK, move |connection| check(connection, &path)).await?
+        self.aside(CHECK, check).await?
     }
 
     /// The same for a database that this process has not opened.
@@ -44,14 +42,12 @@ impl SqliteStore {
 
     /// The same for a database that this process has not opened.
     pub(crate) fn check_of(text: &str) -> Result<StoreCheck, StoreError> {
-        let (connection, path) = visit(CHECK, text)?;
-        check(&connection, &path)
+        let (connection, _) = visit(CHECK, text)?;
+        check(&connection)
     }
 
     /// Deletes all that somebody owns, in small steps. Gives how many tasks there were.
     pub(crate) async fn delete_owner(&self, realm: &str, owner: &str) -> Result<usize, StoreError> {
-        // So that they are counted, too.
-        self.upkeep(Upkeep::Post).await?;
         let (of_realm, of_owner) = (realm.to_owned(), owner.to_owned());
         let read = move |connection: &Connection| counted::of_owner(connection, &of_realm, &of_owner);
         let tasks = self.readers.read("count somebody's tasks", read).await?;
@@ -96,8 +92,7 @@ fn visit(what: &str, text: &str) -> Result<(Connection, PathBuf), StoreError> {
     Ok((connection, path))
 }
 
-/// Copies to a file beside the target first, so that what is there under its name is whole. What is in the daybook is posted to
-/// the copy.
+/// Copies to a file beside the target first, so that what is there under its name is whole.
 fn copy(connection: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
     let what = format!("back up the store to {}", to.display());
     let refuse = |why: String, hint| StoreError::Unavailable { what: what.clone(), why, hint };
@@ -110,10 +105,11 @@ fn copy(connection: &Connection, path: &Path, to: &Path) -> Result<(), StoreErro
     let Some(name) = partial.to_str() else {
         return Err(refuse("the path is not valid UTF-8".to_owned(), "name another file"));
     };
-    let left = daybook::read(path, &what)?;
+    // Of an older version that has not been opened by this program yet.
+    let left = old_daybook::read(path, &what)?;
     let copied = connection.pragma_update(None, "query_only", false);
     let copied = copied.and_then(|()| connection.execute("VACUUM INTO ?", [name]));
-    let posted = copied.and_then(|_| post_left(&mut Connection::open(&partial)?, &left));
+    let posted = copied.and_then(|_| post_all(&partial, &left));
     posted.map_err(|error| unavailable(&what, &error))?;
     let synced = std::fs::File::open(&partial).and_then(|file| file.sync_all());
     synced.and_then(|()| std::fs::rename(&partial, to)).map_err(|error| {
@@ -121,15 +117,20 @@ fn copy(connection: &Connection, path: &Path, to: &Path) -> Result<(), StoreErro
     })
 }
 
-fn check(connection: &Connection, path: &Path) -> Result<StoreCheck, StoreError> {
-    let lines = daybook::read(path, CHECK)?;
-    check_all(connection, &lines).map_err(|error| unavailable(CHECK, &error))
+fn post_all(database: &Path, left: &[old_daybook::Line]) -> rusqlite::Result<()> {
+    let mut connection = Connection::open(database)?;
+    let transaction = connection.transaction()?;
+    old_daybook::post(&transaction, left)?;
+    transaction.commit()
 }
 
-fn check_all(connection: &Connection, lines: &[Line]) -> rusqlite::Result<StoreCheck> {
+fn check(connection: &Connection) -> Result<StoreCheck, StoreError> {
+    check_all(connection).map_err(|error| unavailable(CHECK, &error))
+}
+
+fn check_all(connection: &Connection) -> rusqlite::Result<StoreCheck> {
     connection.execute_batch("BEGIN")?;
     let mut found = StoreCheck { tasks: 0, problems: Vec::new() };
-    check_unposted(connection, lines, &mut found)?;
     let mut pragma = connection.prepare(&format!("PRAGMA integrity_check({MOST_PROBLEMS})"))?;
     let mut rows = pragma.query([])?;
     while let Some(row) = rows.next()? {
@@ -144,21 +145,6 @@ fn check_all(connection: &Connection, lines: &[Line]) -> rusqlite::Result<StoreC
     super::calls::check(connection, &mut found, MOST_PROBLEMS)?;
     found.problems.truncate(MOST_PROBLEMS);
     Ok(found)
-}
-
-/// Every task that is still in the daybook must read back as well.
-fn check_unposted(connection: &Connection, lines: &[Line], found: &mut StoreCheck) -> rusqlite::Result<()> {
-    for line in left(connection, lines)? {
-        found.tasks += 1;
-        match line.task().value() {
-            Ok(task) if line.life.rank.is_of(&task) && task.id == line.id => {}
-            Ok(_) => {
-                found.problems.push(format!("task {} is not what its line in the daybook says", line.id));
-            }
-            Err(error) => found.problems.push(format!("task {} cannot be read: {error}", line.id)),
-        }
-    }
-    Ok(())
 }
 
 /// What is counted beside the tasks must be what there is.

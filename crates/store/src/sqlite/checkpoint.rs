@@ -1,5 +1,4 @@
-//! Checkpoints: what the write-ahead log holds goes into the database, on a thread of its own. Before that, it has posted what
-//! the daybook holds.
+//! Checkpoints: what the write-ahead log holds goes into the database, on a thread of its own.
 //!
 //! While commits keep coming, the log is never wholly copied and so never begins anew by itself. When it has
 //! grown too long, the writer is held for a moment, the little that is left is copied, and the log begins anew, in the
@@ -23,7 +22,7 @@ struct State {
     closed: bool,
 }
 
-/// How long commits gather before they are copied, and lines of the daybook before they are posted.
+/// How long commits gather before they are copied.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// How many pages the log may have before it begins anew: 64 MiB.
 const MOST_PAGES: i64 = 16_384;
@@ -32,7 +31,7 @@ const ATTEMPTS: usize = 5;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
 
 impl Pace {
-    /// Something has been committed, or written in the daybook.
+    /// Something has been committed.
     pub(super) fn wrote(&self) {
         let mut state = self.state.lock();
         if !state.wrote {
@@ -62,9 +61,8 @@ impl Pace {
 }
 
 /// Works until the pace is closed, then leaves nothing in the log.
-pub(super) fn run(connection: &Connection, pace: &Pace, gate: &Mutex<()>, post: impl Fn()) {
+pub(super) fn run(connection: &Connection, pace: &Pace, gate: &Mutex<()>) {
     while pace.next() {
-        post();
         match checkpoint(connection, "PASSIVE") {
             Ok(log) if log.pages > MOST_PAGES => begin_anew(connection, gate),
             Ok(_) => {}

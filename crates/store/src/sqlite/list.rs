@@ -2,106 +2,53 @@
 //!
 //! The index of a scope's tasks is by state first, so that a list of one state reads nothing else; a list of
 //! all states takes the newest of each and merges them. How many there are is kept beside the tasks. Of a context, the task
-//! that has opened it is found by its id, and the index has the others. What the daybook has comes on top.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! that has opened it is found by its id, and the index has the others.
 
 use chancery_protocol::{KeptTask, TaskId, TaskState};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::SqliteStore;
 use super::counted::{self, EVERY_SCOPE};
-use super::daybook::Line;
 use super::entry::Entries;
 use super::load;
-use super::place::{self, millis_and_nanos, state_number, state_of};
-use super::write::Life;
-use super::writer::epoch_and_posted;
+use super::place::{self, millis_and_nanos, state_number};
 use crate::error::StoreError;
 use crate::record::{ListQuery, Page, PageToken, Scope};
 
-/// Where a task stands in the order, and where it is.
-type Place = (i64, TaskId, Source);
+/// Where a task stands in the order, and its number.
+type Place = (i64, TaskId, i64);
 
-enum Source {
-    /// In the database, under this scope and this number.
-    Row(i64, i64),
-    /// In the daybook.
-    Line(Arc<Line>),
-}
-
-/// `unposted` is what the daybook had before this transaction began: some of it may have been posted since.
 pub(super) fn list(
     connection: &Connection,
     entries: &Entries,
-    unposted: &[Arc<Line>],
     scope: &Scope,
     query: &ListQuery,
 ) -> rusqlite::Result<Page> {
-    let mut lines = still_unposted(connection, unposted)?;
-    lines.retain(|line| line.scope == *scope && is_wanted(line, query));
-    let mut total = i64::try_from(lines.len()).unwrap_or(i64::MAX);
-    let mut places = Vec::new();
-    if let Some(scope) = load::scope(connection, scope)? {
-        for (state, tasks) in states(connection, scope, query)? {
-            total += count(connection, scope, query, state, tasks)?;
-            places.extend(newest(connection, scope, query, state)?);
-        }
+    let (mut places, mut total, mut tasks) = (Vec::new(), 0, Vec::new());
+    let Some(scope) = load::scope(connection, scope)? else {
+        return Ok(Page { tasks, next: None, total: 0 });
+    };
+    for (state, tasks) in states(connection, scope, query)? {
+        total += count(connection, scope, query, state, tasks)?;
+        places.extend(newest(connection, scope, query, state)?);
     }
-    let place = |line: Arc<Line>| (line.life.rank.millis, line.id.clone(), Source::Line(line));
-    let after = query.after.as_ref().map_or((i64::MAX, ""), |at| (at.millis, at.id.as_str()));
-    places.extend(lines.into_iter().map(place).filter(|(millis, id, _)| (*millis, id.as_str()) < after));
     places.sort_unstable_by(|(millis, id, _), (other, its_id, _)| (other, its_id).cmp(&(millis, id)));
     let more = places.len() > query.limit;
     places.truncate(query.limit);
     let last = places.last().filter(|_| more);
     let next = last.map(|(millis, id, _)| PageToken { millis: *millis, id: id.clone() });
-    let mut tasks = Vec::with_capacity(places.len());
-    for (_, id, source) in places {
-        match source {
-            Source::Row(scope, task) => tasks.extend(as_it_stands(connection, entries, &(scope, id), task)?),
-            Source::Line(line) => tasks.push(line.task()),
-        }
+    for (_, id, task) in places {
+        tasks.extend(as_it_stands(connection, entries, &(scope, id), task)?);
     }
     Ok(Page { tasks, next, total: usize::try_from(total).unwrap_or_default() })
 }
 
-/// Those lines of the daybook that are not in the database, as it is in this transaction.
-fn still_unposted(connection: &Connection, lines: &[Arc<Line>]) -> rusqlite::Result<Vec<Arc<Line>>> {
-    if lines.is_empty() {
-        return Ok(Vec::new());
-    }
-    let (_, posted) = epoch_and_posted(connection)?;
-    Ok(lines.iter().filter(|line| line.number > posted).cloned().collect())
-}
-
-/// Whether a list has it, on any of its pages.
-fn is_wanted(line: &Line, query: &ListQuery) -> bool {
-    let Life { context, rank, .. } = &line.life;
-    query.state.is_none_or(|state| state == rank.state)
-        && query.context_id.as_ref().is_none_or(|wanted| context.as_ref() == Some(wanted))
-        && query.since.is_none_or(|since| (rank.millis, rank.nanos) >= millis_and_nanos(since))
-}
-
 impl SqliteStore {
     pub(crate) async fn census(&self) -> Result<Vec<(TaskState, u64)>, StoreError> {
-        let unposted = self.shared.daybook.unposted();
-        let read = self.readers.read("count tasks", move |connection| {
-            let mut all: BTreeMap<i64, u64> = BTreeMap::new();
-            for (state, tasks) in counted::of_scope(connection, EVERY_SCOPE)? {
-                *all.entry(state_number(state)).or_default() += u64::try_from(tasks).unwrap_or_default();
-            }
-            for line in still_unposted(connection, &unposted)? {
-                *all.entry(state_number(line.life.rank.state)).or_default() += 1;
-            }
-            Ok(all
-                .into_iter()
-                .filter(|(_, tasks)| *tasks > 0)
-                .map(|(state, tasks)| (state_of(state), tasks))
-                .collect())
-        });
-        read.await
+        let read = self.readers.read("count tasks", |connection| counted::of_scope(connection, EVERY_SCOPE));
+        let all = read.await?.into_iter();
+        let all = all.map(|(state, tasks)| (state, u64::try_from(tasks).unwrap_or_default()));
+        Ok(all.filter(|(_, tasks)| *tasks > 0).collect())
     }
 }
 
@@ -122,9 +69,7 @@ fn newest(
     let (since, nanos) = query.since.map_or((i64::MIN, 0), millis_and_nanos);
     let (before, before_id) = query.after.as_ref().map_or((i64::MAX, ""), |at| (at.millis, at.id.as_str()));
     let limit = place::rows(query.limit.saturating_add(1));
-    let place = |row: &Row<'_>| {
-        Ok((row.get(0)?, TaskId::from(row.get::<_, String>(1)?), Source::Row(scope, row.get(2)?)))
-    };
+    let place = |row: &Row<'_>| Ok((row.get(0)?, TaskId::from(row.get::<_, String>(1)?), row.get(2)?));
     let state = state_number(state);
     match &query.context_id {
         None => {

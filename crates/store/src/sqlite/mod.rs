@@ -2,11 +2,10 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `options`, `lock`, `schema` | opening: the URL, one process at a time, tables and their versions |
+//! | `options`, `lock`, `schema`, `old_daybook` | opening: the URL, one process at a time, tables and their versions |
 //! | `write` | a batch made ready on the caller's thread |
 //! | `writer/` | committing groups of them, on a thread or for it, and forgetting in small steps |
-//! | `daybook/` | where a task that begins and ends at once is written down before the database has it |
-//! | `entry`, `scopes` | what it shows of the tasks that are being written to |
+//! //! | `entry`, `scopes` | what it shows of the tasks that are being written to |
 //! | `load`, `list`, `counted`, `readers` | reading, on threads of its own |
 //! | `place`, `sum` | the integers that things are kept under; checksums |
 //! | `outbox`, `recovery`, `reserved` | push notifications; tasks that were cut short; calls without a task yet |
@@ -18,13 +17,13 @@ mod calls;
 mod care;
 mod checkpoint;
 mod counted;
-mod daybook;
 mod edge;
 mod entry;
 mod failure;
 mod list;
 mod load;
 mod lock;
+mod old_daybook;
 mod options;
 mod outbox;
 mod place;
@@ -52,7 +51,6 @@ use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
 use crate::reserved::KeyUse;
-use daybook::Entered;
 use edge::EdgeRow;
 use entry::Entry;
 use failure::closed;
@@ -60,8 +58,8 @@ use options::{Durability, Options};
 use queue::Queue;
 use readers::Readers;
 use threads::Threads;
-use write::{Body, Committed, Kept, Life, Push, Write, ready};
-use writer::{Job, Lead, Shared, SharedDesk, Word, ask_to_post, find_admission};
+use write::{Committed, Kept, Push, Write, ready};
+use writer::{Job, Lead, Shared, SharedDesk, Word, find_admission};
 
 /// Tasks in an SQLite database.
 ///
@@ -131,17 +129,6 @@ impl SqliteStore {
         // Left in the batch as well: it decides what is kept of a whole life.
         let push = batch.push.clone();
         let (body, kept) = ready(id, batch, &self.limits.task, &self.clock)?;
-        let body = match body {
-            Body::Life(life)
-                if admission.is_none() && state.is_none() && edge.is_none() && !opens_reserved =>
-            {
-                match self.enter(scope, id, life) {
-                    Ok(()) => return self.appended(scope, id, kept, Committed::default()).await,
-                    Err(life) => Body::Life(life),
-                }
-            }
-            body => body,
-        };
         let push = push.map(|config| Push::new(*config)).transpose()?.map(|(_, push)| push);
         let permit = self.room(body.bytes() >> 10).await?;
         let (reply, answer) = oneshot::channel();
@@ -159,16 +146,6 @@ impl SqliteStore {
         };
         let committed = self.commit(write, answer).await?;
         self.appended(scope, id, kept, committed).await
-    }
-
-    /// Writes a whole life in the daybook if it can be there, and has what is there posted when it is much, and before long.
-    fn enter(&self, scope: &Scope, id: &TaskId, life: Life) -> Result<(), Life> {
-        match self.shared.daybook.enter(scope, id, life)? {
-            Entered::First => self.shared.pace.wrote(),
-            Entered::Other => {}
-            Entered::Full => ask_to_post(&self.writer),
-        }
-        Ok(())
     }
 
     /// Has a batch committed, with others if there are any.
@@ -233,10 +210,6 @@ impl SqliteStore {
         after: u64,
         max: usize,
     ) -> Result<Read, StoreError> {
-        if let Some(line) = self.shared.daybook.find(scope, id) {
-            let number = line.life.fold.number;
-            return Ok(if after < number { Read::Compacted } else { Read::Events(Vec::new()) });
-        }
         let at_hand = self.at_hand(scope, id);
         // The database may be a moment ahead of the task that is shown; the events are not.
         let up_to = at_hand.as_ref().map_or(u64::MAX, |entry| entry.number());
@@ -259,9 +232,6 @@ impl SqliteStore {
         if let Some(entry) = self.at_hand(scope, id) {
             return Ok(entry.snapshot());
         }
-        if let Some(line) = self.shared.daybook.find(scope, id) {
-            return Ok(Snapshot { task: line.task(), number: line.life.fold.number, state: None });
-        }
         let (scope, wanted) = (scope.clone(), id.clone());
         let read = self.readers.read("read a task", move |connection| {
             let Some(scope) = load::scope(connection, &scope)? else { return Ok(None) };
@@ -273,8 +243,7 @@ impl SqliteStore {
 
     pub(crate) async fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
         let (scope, query, entries) = (scope.clone(), query.clone(), self.shared.entries.clone());
-        let unposted = self.shared.daybook.unposted();
-        let read = move |connection: &_| list::list(connection, &entries, &unposted, &scope, &query);
+        let read = move |connection: &_| list::list(connection, &entries, &scope, &query);
         self.readers.read("list tasks", read).await
     }
 

@@ -42,10 +42,6 @@ impl SqliteStore {
     }
 
     pub(crate) async fn push_configs(&self, scope: &Scope, task: &TaskId) -> Result<Vec<Config>, StoreError> {
-        // What is to be delivered goes to the database, with its task.
-        if self.shared.daybook.find(scope, task).is_some() {
-            return Ok(Vec::new());
-        }
         let (scope, wanted) = (scope.clone(), task.clone());
         let read = self.readers.read("read push notification configurations", move |connection| {
             let Some(scope) = load::scope(connection, &scope)? else { return Ok(None) };

@@ -7,15 +7,15 @@ use chancery_protocol::Timestamp;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::daybook;
 use super::failure::{unable, unavailable};
+use super::old_daybook;
 use super::options::Durability;
-use super::writer::{highest_task, post_left};
+use super::writer::highest_task;
 use crate::error::StoreError;
 
 /// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
 /// released: a change is a new one.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_push.sql"),
     include_str!("migrations/0003_push_version.sql"),
@@ -29,7 +29,11 @@ const MIGRATIONS: [&str; 13] = [
     include_str!("migrations/0011_daybook.sql"),
     include_str!("migrations/0012_reserved.sql"),
     include_str!("migrations/0013_overrun.sql"),
+    include_str!("migrations/0014_no_daybook.sql"),
 ];
+
+/// Which of them is the one that posts what is left in a daybook.
+const NO_DAYBOOK: usize = 14;
 
 /// Tells our files from those of others: "Chan".
 const APPLICATION_ID: i64 = 0x4368_616E;
@@ -80,24 +84,37 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<u64, S
         return Err(refuse(why, "run the newer program that wrote it, or restore a backup from before"));
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
-    migrate(connection, version).map_err(failed)?;
-    let left = daybook::read(path, &what)?;
-    let (epoch, posted) = post_left(connection, &left).map_err(failed)?;
-    if posted > 0 {
-        tracing::info!(tasks = posted, "posted what the last process had left in the daybook of the store");
-    }
-    Ok(epoch)
+    let left = if version < NO_DAYBOOK { old_daybook::read(path, &what)? } else { Vec::new() };
+    migrate(connection, version, &left).map_err(failed)?;
+    old_daybook::remove(path);
+    begin_epoch(connection).map_err(failed)
 }
 
-fn migrate(connection: &mut Connection, version: usize) -> rusqlite::Result<()> {
+fn migrate(connection: &mut Connection, version: usize, left: &[old_daybook::Line]) -> rusqlite::Result<()> {
     for (place, migration) in MIGRATIONS.iter().enumerate().skip(version) {
         let transaction = connection.transaction()?;
+        if place + 1 == NO_DAYBOOK {
+            let tasks = old_daybook::post(&transaction, left)?;
+            tracing::debug!(tasks, "posted what was left in the daybook of the store");
+        }
         transaction.execute_batch(migration)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", place + 1)?;
         transaction.commit()?;
     }
     Ok(())
+}
+
+/// Counts the epoch up.
+fn begin_epoch(connection: &mut Connection) -> rusqlite::Result<u64> {
+    let transaction = connection.transaction()?;
+    // Numbers go on from the newest task that is kept: what comes after it has yet to be counted.
+    let counted = "UPDATE facts SET value = min(value, ?) WHERE name = 'counted'";
+    transaction.execute(counted, [highest_task(&transaction)?])?;
+    let next = "UPDATE facts SET value = value + 1 WHERE name = 'epoch' RETURNING value";
+    let epoch = transaction.query_row(next, [], |row| row.get(0))?;
+    transaction.commit()?;
+    Ok(epoch)
 }
 
 fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> rusqlite::Result<T> {

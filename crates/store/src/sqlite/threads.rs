@@ -1,7 +1,6 @@
 //! Starting the threads of a store, and seeing them end.
 
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -10,15 +9,14 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::checkpoint;
-use super::daybook;
 use super::failure::unavailable;
 use super::lock::private;
-use super::options::{Durability, Options};
+use super::options::Options;
 use super::queue::Queue;
 use super::readers::Readers;
 use super::reserved::read_context_secret;
 use super::schema;
-use super::writer::{Desk, Job, Shared, SharedDesk, ask_to_post};
+use super::writer::{Desk, Job, Shared, SharedDesk};
 use super::{Clock, SqliteStore, StoreError, StoreLimits};
 
 /// The threads that are still to be joined, in the order they have to end, and the lock that goes last.
@@ -61,11 +59,6 @@ pub(super) fn start(
     let next_task = schema::next_task(&connection)?;
     let context_secret = read_context_secret(&connection).map_err(failed)?;
     clock.seed(schema::newest_time(&connection)?);
-    match options.durability {
-        Durability::Process => shared.daybook.open(&options.path, epoch),
-        // A line there would be no safer than the power.
-        Durability::Power => daybook::remove(&options.path),
-    }
     let desk = Desk::new(connection, limits, clock.clone(), shared.clone(), next_task).map_err(failed)?;
     let connect = || schema::connect(&options.path, None).map_err(failed);
     let connections: Vec<Connection> = (0..READERS).map(|_| connect()).collect::<Result<_, _>>()?;
@@ -78,13 +71,7 @@ pub(super) fn start(
     let writer = Builder::new().name("store-writer".to_owned()).spawn(move || Desk::run(&at, &work));
     running.push(writer.map_err(no_thread)?);
     let (pace, gate) = (shared.pace.clone(), shared.gate.clone());
-    let (daybook, work) = (shared.daybook.clone(), queue.clone());
-    let post = move || {
-        if !daybook.is_empty() {
-            ask_to_post(&work);
-        }
-    };
-    let run = move || checkpoint::run(&for_checkpoints, &pace, &gate, post);
+    let run = move || checkpoint::run(&for_checkpoints, &pace, &gate);
     running.push(Builder::new().name("store-checkpoint".to_owned()).spawn(run).map_err(no_thread)?);
     let threads = Threads { running: Mutex::new(running), lock: Mutex::new(Some(lock)) };
     Ok(Opened { epoch, context_secret, desk, readers, threads })
@@ -93,7 +80,6 @@ pub(super) fn start(
 impl SqliteStore {
     /// Takes no more work. What is queued is still done.
     pub(super) fn shut(&self) {
-        self.shared.daybook.close();
         self.room.close();
         self.writer.close();
         self.readers.close();
@@ -102,13 +88,13 @@ impl SqliteStore {
     /// Takes no more work, waits for what is queued, and lets go of the file. Blocks for a moment.
     pub(crate) fn close(&self) {
         self.shut();
-        self.threads.join(&self.shared, &self.path);
+        self.threads.join(&self.shared);
     }
 }
 
 impl Threads {
     /// Waits for all of them. The checkpoints end last, when nothing is written any more.
-    pub(super) fn join(&self, shared: &Shared, path: &Path) {
+    pub(super) fn join(&self, shared: &Shared) {
         let mut running = self.running.lock();
         let checkpoints = running.pop();
         for thread in running.drain(..) {
@@ -118,11 +104,6 @@ impl Threads {
         if let Some(thread) = checkpoints {
             let _ = thread.join();
         }
-        let Some(lock) = self.lock.lock().take() else { return };
-        if shared.daybook.is_empty() {
-            daybook::remove(path);
-        }
-        // Not before: whoever opens the store next has a daybook of the same name.
-        drop(lock);
+        self.lock.lock().take();
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chancery_protocol::{
-    ContextId, Error, Event, Json, KeptTask, Message, PushConfigId, Task, TaskId, TaskPushNotificationConfig,
+    ContextId, Event, Json, KeptTask, Message, PushConfigId, Task, TaskId, TaskPushNotificationConfig,
     Version, write_json,
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -16,10 +16,10 @@ use super::sum;
 use super::writer::{Lead, Word};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::fold::{Standing, fold_all, nothing, told_by};
+use crate::fold::{Standing, fold_all, nothing};
 use crate::limits::TaskLimits;
 use crate::outbox::Registration;
-use crate::packed::{events_of, row_of};
+use crate::packed::row_of;
 use crate::record::{Admission, Batch, Change, Scope, split};
 use crate::reserved::ReservationChange;
 
@@ -43,8 +43,6 @@ pub(super) struct Write {
 pub(super) enum Body {
     /// A task that begins and ends in here: it only has to be new.
     Life(Life),
-    /// The same, but its events are kept, and tell it.
-    Told { context: Option<ContextId>, rank: Rank, count: usize, weight: usize, rows: Rows },
     /// Events of a task, which the first of them may create.
     Events { batch: Box<Batch>, rows: Rows, rank: Option<Rank> },
     /// No task: a reserved call.
@@ -99,12 +97,6 @@ pub(super) struct Push {
 }
 
 impl Write {
-    /// Whether it is a whole life, and nothing rides along.
-    pub(super) fn is_a_life_alone(&self) -> bool {
-        let rides = self.admission.is_some() || self.state.is_some() || self.edge.is_some();
-        !rides && !self.opens_reserved && matches!(self.body, Body::Life(_))
-    }
-
     /// Tells whoever waits for it that they lead. Gives the lead back if nobody does.
     pub(super) fn appoint(&mut self, lead: Lead) -> Option<Lead> {
         let (reply, answer) = oneshot::channel();
@@ -120,8 +112,6 @@ impl Write {
         let _ = reply.send(Word::Outcome(outcome));
     }
 }
-
-const UNREADABLE: &str = "the events that were just written cannot be read";
 
 /// What the caller keeps of a batch until it is committed.
 #[derive(Debug)]
@@ -150,18 +140,6 @@ pub(super) fn ready(
     let events = split(&json, &ends);
     let rows = Rows::new(row_of(&json, &ends), received(&batch)?);
     let rank = batch.last_status().map(|status| Rank::of(status, clock));
-    if let Some(rank) = rank
-        && batch.is_told_life()
-        && Standing::of_nothing(id).check(&batch, limits).is_ok()
-    {
-        let (context, weight) = (batch.context_id().cloned(), batch.bytes());
-        let (row, of) = (rows.json.clone(), id.clone());
-        let count = batch.len();
-        let tell = move || told_by(&of, &events_of(&row, count).ok_or_else(|| Error::internal(UNREADABLE))?);
-        let task = KeptTask::told_by(id.clone(), rank.state, tell);
-        let body = Body::Told { context, rank, count, weight, rows };
-        return Ok((body, Kept { events, length, task: Some(task) }));
-    }
     Ok((Body::Events { batch, rows, rank }, Kept { events, length, task: None }))
 }
 
@@ -218,7 +196,6 @@ impl Body {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Life(life) => life.fold.json.len(),
-            Self::Told { weight, .. } => *weight,
             Self::Events { batch, .. } => batch.bytes(),
             Self::Reservation(ReservationChange::Put(json, _) | ReservationChange::Answer(json, _)) => {
                 json.as_str().len()

@@ -32,7 +32,7 @@ async fn a_backup_is_a_store_as_of_a_point_in_time() {
     assert!(text.contains("back up the store to"), "{text}");
 
     #[cfg(unix)]
-    for name in ["a.db", "a.db-wal", "a.db.daybook", "a.db.lock", "b.db"] {
+    for name in ["a.db", "a.db-wal", "a.db.lock", "b.db"] {
         let mode =
             std::os::unix::fs::PermissionsExt::mode(&folder.path(name).metadata().unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600, "{name} is for its owner alone");

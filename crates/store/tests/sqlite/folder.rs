@@ -24,12 +24,9 @@ impl Folder {
 
     /// Copies a database as a process that is killed now would leave it.
     pub(crate) fn copy_as_killed(&self, from: &str, to: &str) {
-        for suffix in [".daybook", "-wal", ""] {
+        for suffix in ["-wal", ""] {
             let from = self.path(&format!("{from}{suffix}"));
-            // Not every store has a daybook.
-            if suffix != ".daybook" || from.exists() {
-                std::fs::copy(from, self.path(&format!("{to}{suffix}"))).unwrap();
-            }
+            std::fs::copy(from, self.path(&format!("{to}{suffix}"))).unwrap();
         }
     }
 }

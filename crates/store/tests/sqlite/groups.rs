@@ -59,7 +59,7 @@ async fn one_that_is_refused_refuses_no_other() {
     assert_eq!(picture(&open(&path), "shared").await, shared);
 }
 
-/// Tasks that begin and end in their batch are written together; of those with one id, one is.
+/// Of tasks with one id, one is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_lives_with_one_id_one_is_written_and_so_are_all_others() {
     let folder = Folder::new("lives");

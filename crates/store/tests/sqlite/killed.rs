@@ -25,7 +25,7 @@ async fn what_was_acknowledged_outlives_a_kill() {
     let folder = Folder::new("killed");
     let path = folder.path("a.db");
     let mut acknowledged: HashMap<String, u64> = HashMap::new();
-    let mut entered = 0;
+    let mut plain_ones = 0;
     for round in 0..ROUNDS {
         let executable = std::env::current_exe().unwrap();
         let mut child = Command::new(executable)
@@ -47,10 +47,10 @@ async fn what_was_acknowledged_outlives_a_kill() {
         let store = open(&path);
         is_sound(&store).await;
         for (id, number) in &acknowledged {
-            if *number == ENTERED {
+            if *number == PLAIN {
                 let found = store.snapshot(&plain(), &TaskId::from(id.as_str())).await.unwrap();
                 assert_eq!(value(&found.task).status.state, TaskState::Completed);
-                entered += 1;
+                plain_ones += 1;
                 continue;
             }
             let found = snapshot(&store, id).await;
@@ -62,7 +62,7 @@ async fn what_was_acknowledged_outlives_a_kill() {
         calls_are_in_step(&store).await;
     }
     assert!(acknowledged.len() > 100, "{} tasks are too few to tell", acknowledged.len());
-    assert!(entered > 100, "{entered} tasks that were in the daybook are too few to tell");
+    assert!(plain_ones > 100, "{plain_ones} tasks without a call are too few to tell");
 }
 
 /// Each task has its call, settled if it has ended; what was charged is in the sums.
@@ -79,13 +79,13 @@ async fn calls_are_in_step(store: &Store) {
     assert_eq!(total(&sums(store, &realm(), 0).await), (settled, settled));
 }
 
-/// Whose tasks come without a call, and so are in the daybook first.
+/// Whose tasks come without a call.
 fn plain() -> Scope {
     scope_of("realm", "plain", "agent")
 }
 
 /// The number that is told for those.
-const ENTERED: u64 = 0;
+const PLAIN: u64 = 0;
 
 /// The call that a task is of.
 fn call_of(task: &TaskId) -> Edge {
@@ -112,7 +112,7 @@ async fn write_until_killed(path: &std::path::Path) -> ! {
                     for _ in 0..5 {
                         let plain_one = TaskId::generate();
                         life_now(&store, plain_one.as_str()).commit(&store, &plain()).await.unwrap();
-                        tell(plain_one.as_str(), ENTERED);
+                        tell(plain_one.as_str(), PLAIN);
                     }
                     let long = TaskId::generate();
                     let begun = create(long.as_str(), TaskState::Working, 0).edge(call_of(&long));

@@ -27,8 +27,6 @@ async fn a_second_opener_is_refused_until_the_first_is_gone() {
     assert!(error.to_string().contains("closed"), "{error}");
     assert!(second.snapshot(&scope(), &"t".into()).await.is_ok(), "what is at hand can still be seen");
     assert!(second.list(&scope(), &query(1)).await.is_err());
-    drop(second);
-    assert!(folder.path("a.db.daybook").exists(), "it is the third's, and stays");
 }
 
 #[test]
@@ -72,7 +70,7 @@ async fn a_newer_version_is_refused_and_left_alone() {
     set(99).unwrap();
     let text = refusal(try_open(&path));
     assert!(text.contains("version is 99") && text.contains("newer program"), "{text}");
-    set(13).unwrap();
+    set(14).unwrap();
     assert_eq!(snapshot(&open(&path), "t").await.number, 1);
 }
 
@@ -102,7 +100,7 @@ async fn an_older_version_is_made_new() {
     is_sound(&store).await;
     drop(store);
     let version = Connection::open(&path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0));
-    assert_eq!(version, Ok(13));
+    assert_eq!(version, Ok(14));
 }
 
 #[tokio::test]
@@ -131,7 +129,7 @@ async fn events_that_are_not_packed_are_read_and_followed_by_those_that_are() {
          ALTER TABLE spend DROP COLUMN overrun_tokens; ALTER TABLE spend DROP COLUMN overrun_micro_usd",
     )
     .unwrap();
-    old.execute_batch("DELETE FROM facts WHERE name IN ('counted', 'posted')").unwrap();
+    old.execute_batch("DELETE FROM facts WHERE name = 'counted'").unwrap();
     old.execute_batch("ALTER TABLE admissions DROP COLUMN answer; DROP TABLE reserved; DROP TABLE secrets")
         .unwrap();
     old.pragma_update(None, "user_version", 5).unwrap();

@@ -64,9 +64,8 @@ impl Desk {
         // Until all is shown: whoever passes the gate after a look at the database finds it at hand, too.
         let gate = self.gate.clone();
         let _writing = gate.lock();
-        let mut together = true;
         loop {
-            match self.try_commit(&writes, together) {
+            match self.try_commit(&writes) {
                 Ok(outcomes) => {
                     self.recovered();
                     for (write, outcome) in writes.into_iter().zip(outcomes) {
@@ -74,8 +73,6 @@ impl Desk {
                     }
                     return;
                 }
-                // One of some cannot be written: which, is seen when each is written alone.
-                Err((Some(_), error)) if is_of_one_batch(&error) && together => together = false,
                 // Without the one that cannot be written the others may be.
                 Err((Some(place), error)) if is_of_one_batch(&error) => {
                     let write = writes.remove(place);
@@ -92,26 +89,17 @@ impl Desk {
         }
     }
 
-    /// What each batch did or why it is refused; or why none is committed, and which one is to blame if one is: the first of
-    /// some that were written together, if they were.
-    fn try_commit(
-        &mut self,
-        writes: &[Write],
-        together: bool,
-    ) -> Result<Vec<Outcome>, (Option<usize>, rusqlite::Error)> {
+    /// What each batch did or why it is refused; or why none is committed, and which one is to blame if one is.
+    fn try_commit(&mut self, writes: &[Write]) -> Result<Vec<Outcome>, (Option<usize>, rusqlite::Error)> {
         let outcome = self.begin().map_err(|error| (None, error)).and_then(|()| {
             let mut outcomes = Vec::with_capacity(writes.len());
-            let is_joined = |one: &Write, next: &Write| one.is_a_life_alone() && next.is_a_life_alone();
-            for run in writes.chunk_by(|one, next| together && is_joined(one, next)) {
-                let written = match run {
-                    [write] if !together || !write.is_a_life_alone() => {
-                        self.write_alone(write, &mut outcomes)
-                    }
-                    lives => self.write_lives(lives, &mut outcomes),
-                };
-                written.map_err(|error| (Some(outcomes.len()), error))?;
+            for write in writes {
+                outcomes.push(match self.write(write) {
+                    Ok(effect) => Ok(effect),
+                    Err(Refusal::Own(error)) => Err(error),
+                    Err(Refusal::Sql(error)) => return Err((Some(outcomes.len()), error)),
+                });
             }
-            self.learn_newest(writes).map_err(|error| (None, error))?;
             self.finish().map_err(|error| (None, error))?;
             Ok(outcomes)
         });
@@ -119,39 +107,6 @@ impl Desk {
             self.roll_back();
         }
         outcome
-    }
-
-    fn write_alone(&mut self, write: &Write, outcomes: &mut Vec<Outcome>) -> rusqlite::Result<()> {
-        outcomes.push(match self.write(write) {
-            Ok(effect) => Ok(effect),
-            Err(Refusal::Own(error)) => Err(error),
-            Err(Refusal::Sql(error)) => return Err(error),
-        });
-        Ok(())
-    }
-
-    /// Writes tasks that begin and end in their batch, and come with nothing else: each only has to be new. If one is not, that
-    /// is an error of SQLite.
-    fn write_lives(&mut self, mut writes: &[Write], outcomes: &mut Vec<Outcome>) -> rusqlite::Result<()> {
-        let are_new = writes.iter().all(|write| self.daybook.claim(&write.scope, &write.id));
-        while !(self.next_follows && are_new)
-            && let Some((first, rest)) = writes.split_first()
-        {
-            self.write_alone(first, outcomes)?;
-            writes = rest;
-        }
-        let mut tasks = Vec::with_capacity(writes.len());
-        for write in writes {
-            if let Body::Life(life) = &write.body {
-                tasks.push(self.whole_task(&write.scope, &write.id, life)?);
-            }
-        }
-        NewTask::insert_next(&tasks, &self.connection)?;
-        for task in tasks {
-            self.counts.begin(task.scope, task.rank);
-            outcomes.push(Ok(Effect { ends: true, ..Effect::default() }));
-        }
-        Ok(())
     }
 
     fn write(&mut self, write: &Write) -> Result<Effect, Refusal> {
@@ -164,7 +119,7 @@ impl Desk {
 
     fn write_body(&mut self, write: &Write) -> Result<Effect, Refusal> {
         let creates = match &write.body {
-            Body::Life(_) | Body::Told { .. } => true,
+            Body::Life(_) => true,
             Body::Events { batch, .. } => batch.creates(),
             Body::Reservation(change) => return self.write_reservation(write, change),
             Body::Nothing => return Ok(Effect::default()),
@@ -178,17 +133,9 @@ impl Desk {
         if let Some(admission) = &write.admission {
             check_admission(&self.connection, scope, admission)?;
         }
-        if creates && !self.daybook.claim(&write.scope, &write.id) {
-            return Err(StoreError::Exists { id: write.id.clone() }.into());
-        }
         let (task, effect) = match &write.body {
             Body::Life(Life { context, rank, fold }) => {
                 let task = self.begin_task(&write.id, scope, context.as_ref(), *rank, Some(fold))?;
-                (task, Effect { ends: true, ..Effect::default() })
-            }
-            Body::Told { context, rank, count, weight, rows } => {
-                let task = self.begin_task(&write.id, scope, context.as_ref(), *rank, None)?;
-                rows::insert_events(&self.connection, (task, 0), *count, *weight, rows)?;
                 (task, Effect { ends: true, ..Effect::default() })
             }
             Body::Events { batch, rows, rank } => {
@@ -328,38 +275,15 @@ impl Desk {
         rank: Rank,
         fold: Option<&Fold>,
     ) -> Result<i64, Refusal> {
-        let new = self.new_task(id, scope, context, rank, fold);
-        self.next_follows = new.insert(&self.connection)?;
-        if !self.next_follows {
-            return Err(StoreError::Exists { id: id.clone() }.into());
-        }
-        self.counts.begin(scope, rank);
-        Ok(new.task)
-    }
-
-    pub(super) fn whole_task<'a>(
-        &mut self,
-        scope: &Scope,
-        id: &'a TaskId,
-        life: &'a Life,
-    ) -> rusqlite::Result<NewTask<'a>> {
-        let Life { context, rank, fold } = life;
-        let scope = self.scope_or_new(scope)?;
-        Ok(self.new_task(id, scope, context.as_ref(), *rank, Some(fold)))
-    }
-
-    fn new_task<'a>(
-        &mut self,
-        id: &'a TaskId,
-        scope: i64,
-        context: Option<&'a ContextId>,
-        rank: Rank,
-        fold: Option<&'a Fold>,
-    ) -> NewTask<'a> {
         // Taken even if the transaction fails: no number is used twice.
         let task = self.next_task;
         self.next_task += 1;
-        NewTask { task, scope, id, context: kept_context(id, context), rank, fold }
+        let new = NewTask { task, scope, id, context: kept_context(id, context), rank, fold };
+        if !new.insert(&self.connection)? {
+            return Err(StoreError::Exists { id: id.clone() }.into());
+        }
+        self.counts.begin(scope, rank);
+        Ok(task)
     }
 
     fn scope_or_new(&mut self, scope: &Scope) -> rusqlite::Result<i64> {

@@ -8,7 +8,6 @@ mod edges;
 mod facts;
 mod group;
 mod lead;
-mod posting;
 mod push;
 mod rows;
 mod upkeep;
@@ -21,7 +20,6 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::checkpoint::Pace;
-use super::daybook::Daybook;
 use super::entry::Entries;
 use super::queue::Queue;
 use super::scopes::Scopes;
@@ -33,13 +31,11 @@ use crate::record::Scope;
 use counts::Counts;
 use edges::Tally;
 use facts::Ledger;
-use posting::Posting;
 
 pub(super) use edges::{EdgeStep, STEP as EDGE_STEP, SUM_COLUMNS, kept, read_sum};
 pub(super) use lead::{Lead, Word};
-pub(super) use posting::{ask_to_post, left, post_left};
 pub(super) use push::{PushChange, PushWhat};
-pub(super) use rows::{epoch_and_posted, find_admission, highest_task};
+pub(super) use rows::{find_admission, highest_task};
 pub(super) use upkeep::{Compaction, Upkeep};
 
 /// What the writer is asked to do.
@@ -74,9 +70,6 @@ pub(super) struct Desk {
     /// Held while a transaction is open, so that a checkpoint can have the file to itself for a moment.
     gate: Arc<Mutex<()>>,
     pace: Arc<Pace>,
-    daybook: Arc<Daybook>,
-    /// What this transaction posts of the daybook.
-    posting: Option<Posting>,
     /// How many tasks have ended since it was last seen to that there are not too many.
     ended: usize,
     ledger: Ledger,
@@ -85,8 +78,6 @@ pub(super) struct Desk {
     /// Scopes that this transaction has made or found, to be shown when it is committed.
     fresh_scopes: Vec<(Scope, i64)>,
     next_task: i64,
-    /// Whether that is the number after the highest that is kept, which SQLite would give.
-    next_follows: bool,
     /// No task up to this one began and ended in one batch and is still kept.
     none_at_once_up_to: i64,
     /// Whether the last transaction failed for want of a working disk.
@@ -100,7 +91,6 @@ pub(super) struct Shared {
     pub(super) scopes: Arc<Scopes>,
     pub(super) gate: Arc<Mutex<()>>,
     pub(super) pace: Arc<Pace>,
-    pub(super) daybook: Arc<Daybook>,
 }
 
 /// However the writer ends, nobody waits for it in vain.
@@ -122,7 +112,7 @@ impl Desk {
     ) -> rusqlite::Result<Self> {
         let counts = Counts::load(&connection)?;
         let tally = Tally::load(&connection)?;
-        let Shared { entries, scopes, gate, pace, daybook } = shared;
+        let Shared { entries, scopes, gate, pace } = shared;
         Ok(Self {
             connection,
             limits,
@@ -132,15 +122,12 @@ impl Desk {
             scopes,
             gate,
             pace,
-            daybook,
-            posting: None,
             ended: 0,
             ledger: Ledger::default(),
             counts,
             tally,
             fresh_scopes: Vec::new(),
             next_task,
-            next_follows: true,
             none_at_once_up_to: 0,
             is_failing: false,
         })
@@ -157,9 +144,8 @@ impl Desk {
         }
         let Some(mut desk) = desk.lock().take() else { return };
         desk.dated = None;
-        desk.daybook.close();
         if let Err(error) = desk.begin().and_then(|()| desk.finish()) {
-            tracing::warn!(cause = %error, "cannot write down the time at the end, nor post the daybook: the next process does");
+            tracing::warn!(cause = %error, "cannot write down the time at the end");
         }
     }
 
@@ -176,13 +162,6 @@ impl Desk {
         if !writes.is_empty() {
             self.commit(writes);
         }
-        // One that is refused is rolled back, and would take it back with it, time and again.
-        if !pushes.is_empty()
-            && !self.daybook.is_empty()
-            && let Err(error) = self.keep_up(&Upkeep::Post)
-        {
-            tracing::debug!(cause = %error, "cannot post the daybook yet");
-        }
         for (change, reply) in pushes {
             let _ = reply.send(self.change_push(&change));
         }
@@ -195,7 +174,7 @@ impl Desk {
 
     fn begin(&mut self) -> rusqlite::Result<()> {
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        self.post()
+        Ok(())
     }
 
     fn finish(&mut self) -> rusqlite::Result<()> {
@@ -206,7 +185,6 @@ impl Desk {
         self.counts.settle();
         self.tally.settle();
         self.ledger.settle();
-        self.settle_posting();
         for (scope, number) in self.fresh_scopes.drain(..) {
             self.scopes.insert(scope, number);
         }
@@ -234,10 +212,8 @@ impl Desk {
         self.dated = None;
         self.counts.roll_back();
         self.tally.roll_back();
-        self.posting = None;
         self.ledger.roll_back();
         self.fresh_scopes.clear();
-        self.next_follows = false;
     }
 
     fn failed(&mut self, error: &rusqlite::Error) {

@@ -1,9 +1,7 @@
 //! The statements of the writer.
 
-use std::sync::LazyLock;
-
 use chancery_protocol::{Json, TaskId};
-use rusqlite::{Connection, OptionalExtension, Statement, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::record::{Admission, Scope};
 use crate::reserved::KeyUse;
@@ -27,102 +25,31 @@ pub(super) struct NewTask<'a> {
 const INSERT: &str = "INSERT INTO tasks (task, scope, id, context, state, millis, nanos, ended, number, sum, fold) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
 
-/// As many rows as one statement inserts at most, and all numbers of rows that there is a statement for.
-const ROWS: [usize; 5] = [16, 8, 4, 2, 1];
-
-/// Statements that insert some and find the end of each index once. SQLite numbers the rows, and what has been inserted before
-/// one that is not new stays: for a statement that says otherwise, it copies each page that is changed, to take it back.
-static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| {
-    ROWS.map(|rows| {
-        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
-        format!(
-            "INSERT OR FAIL INTO tasks (scope, id, context, state, millis, nanos, ended, number, sum, fold) \
-             VALUES {values}"
-        )
-    })
-});
-
 impl NewTask<'_> {
     /// Says whether it is new indeed.
     pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        let mut insert = connection.prepare_cached(INSERT)?;
-        let mut values = Values { insert: &mut insert, bound: 0 };
-        values.bind(self.task)?;
-        self.bind(&mut values)?;
-        Ok(insert.raw_execute()? > 0)
-    }
-
-    /// Inserts tasks of which the first has the number after the highest that is kept, and each of the others the number after
-    /// the one before it. Fails if one of them is not new, and then leaves it to the caller to roll back.
-    pub(super) fn insert_next(mut tasks: &[Self], connection: &Connection) -> rusqlite::Result<()> {
-        for (rows, sql) in ROWS.into_iter().zip(&*INSERTS) {
-            while let Some((some, rest)) = tasks.split_at_checked(rows) {
-                let mut insert = connection.prepare_cached(sql)?;
-                let mut values = Values { insert: &mut insert, bound: 0 };
-                some.iter().try_for_each(|task| task.bind(&mut values))?;
-                insert.raw_execute()?;
-                tasks = rest;
-            }
-        }
-        Ok(())
-    }
-
-    /// Binds all but the number.
-    fn bind(&self, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
         let Rank { state, millis, nanos, ended } = self.rank;
-        values.bind(self.scope)?;
-        values.bind(self.id.as_str())?;
-        values.bind(self.context)?;
-        values.bind(state_number(state))?;
-        values.bind(millis)?;
-        values.bind(nanos)?;
-        values.bind(ended)?;
-        values.bind(self.fold.map(|fold| fold.number))?;
-        values.bind(self.fold.map(|fold| fold.sum))?;
-        values.bind(self.fold.map(|fold| &*fold.json))
+        let fold = self.fold;
+        let values = params![
+            self.task,
+            self.scope,
+            self.id.as_str(),
+            self.context,
+            state_number(state),
+            millis,
+            nanos,
+            ended,
+            fold.map(|fold| fold.number),
+            fold.map(|fold| fold.sum),
+            fold.map(|fold| &*fold.json),
+        ];
+        Ok(connection.prepare_cached(INSERT)?.execute(values)? > 0)
     }
-}
-
-/// The lines of the daybook up to this one are in the database.
-pub(super) fn put_posted(connection: &Connection, line: u64) -> rusqlite::Result<()> {
-    connection.prepare_cached("UPDATE facts SET value = ? WHERE name = 'posted'")?.execute([line])?;
-    Ok(())
-}
-
-/// Begins an epoch, and with it a daybook.
-pub(super) fn next_epoch(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.execute("UPDATE facts SET value = 0 WHERE name = 'posted'", [])?;
-    let next = "UPDATE facts SET value = value + 1 WHERE name = 'epoch' RETURNING value";
-    connection.query_row(next, [], |row| row.get(0))
-}
-
-pub(in crate::sqlite) fn epoch_and_posted(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
-    let sql = "SELECT epoch.value, posted.value FROM facts AS epoch, facts AS posted \
-               WHERE epoch.name = 'epoch' AND posted.name = 'posted'";
-    connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// The number of the newest task, 0 if there is none.
 pub(in crate::sqlite) fn highest_task(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT coalesce(max(task), 0) FROM tasks", [], |row| row.get(0))
-}
-
-/// The id that comes last among those of a scope.
-pub(super) fn newest_id(connection: &Connection, scope: i64) -> rusqlite::Result<Option<String>> {
-    connection.query_row("SELECT max(id) FROM tasks WHERE scope = ?", [scope], |row| row.get(0))
-}
-
-/// The values of a statement, one after the other.
-struct Values<'a, 'c> {
-    insert: &'a mut Statement<'c>,
-    bound: usize,
-}
-
-impl Values<'_, '_> {
-    fn bind(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
-        self.bound += 1;
-        self.insert.raw_bind_parameter(self.bound, value)
-    }
 }
 
 pub(super) fn insert_scope(connection: &Connection, scope: &Scope) -> rusqlite::Result<i64> {

@@ -27,8 +27,6 @@ pub(in crate::sqlite) enum Upkeep {
     DeleteOwner { realm: String, owner: String },
     /// Keeps the record of calls in bounds.
     Edges(EdgeStep),
-    /// Posts what is in the daybook, which every transaction does first.
-    Post,
 }
 
 /// A task that has ended, folded.
@@ -98,7 +96,6 @@ impl Desk {
             Upkeep::ForgetAdmissions { used_by, max } => forget_admissions(&self.connection, *used_by, *max),
             Upkeep::DeleteOwner { realm, owner } => self.delete_owner(realm, owner),
             Upkeep::Edges(step) => self.keep_up_edges(step),
-            Upkeep::Post => Ok(0),
         }
     }
 
@@ -176,7 +173,6 @@ impl Desk {
         let sql = "DELETE FROM scopes WHERE realm = ? AND owner = ?";
         self.connection.prepare_cached(sql)?.execute([realm, owner])?;
         self.scopes.forget(realm, owner);
-        self.daybook.forget(realm, owner);
         Ok(0)
     }
 
@@ -192,7 +188,6 @@ impl Desk {
                 let sql = format!("DELETE FROM {table} WHERE task >= ? AND task < ?");
                 self.connection.prepare_cached(&sql)?.execute([first.task, cleared.up_to])?;
             }
-            self.next_follows &= cleared.up_to < self.next_task;
             for Doomed { scope, state, id, .. } in run {
                 self.counts.remove(*scope, state_of(*state));
                 let Some(id) = id else { continue };
