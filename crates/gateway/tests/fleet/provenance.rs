@@ -110,20 +110,23 @@ async fn no_message_is_led_by_what_a_card_says_that_nobody_trusts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_nobody_trusts_leads_to_no_other_place() {
+async fn a_card_leads_only_where_the_operator_allows_and_an_untrusted_one_nowhere() {
     let upstream = Gateway::start(ECHO);
     let mut lure =
         get(&format!("{}/.well-known/agent-card.json", upstream.agent("echo")), &[V1]).await.json();
     lure["signatures"] = json!([]);
     let lure = crate::http::always(lure.to_string()).await;
-    for (more, reaches) in [("", true), ("trust = \"untrusted\"", false)] {
-        let gateway = Gateway::start(&elsewhere("far", &lure, more));
+    let allowed = "[outbound]\nallow_egress = [\"127.0.0.0/8\"]\n";
+    let untrusted = "trust = \"untrusted\"";
+    for (outbound, more, error) in [
+        (allowed, "", None),
+        ("", "", Some("it may not be connected to")),
+        (allowed, untrusted, Some("the card names no interface that can be used")),
+    ] {
+        let gateway = Gateway::start(&format!("{outbound}{}", elsewhere("far", &lure, more)));
         let said = card(&gateway, "far").await;
-        let error = provenance(&said).get("upstream_card_fetch_error");
-        match reaches {
-            true => assert_eq!(error, None, "{said}"),
-            false => assert_eq!(error, Some(&json!("the card names no interface that can be used"))),
-        }
+        let found = &provenance(&said)["upstream_card_fetch_error"];
+        assert_eq!(found.as_str(), error, "{said}");
     }
 }
 
