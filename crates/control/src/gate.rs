@@ -4,14 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    BoxFuture, Call, Denied, HopId, JsonObject, Operation, Principal, Request, SendMessageRequest, TaskId,
+    BoxFuture, Call, Caller, Denied, HopId, JsonObject, Operation, Principal, Request, SendMessageRequest,
+    TaskId,
 };
+
+use smallvec::SmallVec;
 
 use crate::Millis;
 use crate::ledger::{Account, Estimate, Reservation, Tariff};
 use crate::lineage::Descent;
 use crate::plane::{Governed, Plane};
-use crate::policy::{Caps, Slot};
+use crate::policy::{Caps, Slot, Subject};
 use crate::routing::Route;
 use crate::terms::Terms;
 
@@ -93,13 +96,15 @@ pub struct Passage {
 /// What the gates have given a call. Given back in the order of the fields, which is that of the gates in reverse.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
-    pub(crate) slot: Option<Slot>,
+    pub(crate) slots: SmallVec<[Slot; 2]>,
     pub(crate) caps: Caps,
     pub(crate) route: Option<Route>,
     pub(crate) descent: Option<Descent>,
     pub(crate) reservation: Option<Reservation>,
+    /// Who began what the call is made for, if that is somebody else than its caller.
+    pub(crate) root_caller: Option<Caller>,
     /// Who pays.
-    pub(crate) payer: Option<Principal>,
+    pub(crate) payer: Option<Caller>,
     /// The account of the root, which the calls that follow from this one are charged to as well.
     pub(crate) root: Option<Arc<Account>>,
     pub(crate) tariff: Option<Arc<Tariff>>,
@@ -160,6 +165,16 @@ impl Passage {
             Request::SendMessage(request) | Request::SendStreamingMessage(request) => Some(request),
             _ => None,
         }
+    }
+
+    /// By whose rules the call is judged: those of its caller, and those of whoever began what it is made for.
+    pub(crate) fn judged_by(&self) -> impl Iterator<Item = (&Principal, Subject<'_>)> {
+        let context = &self.call.context;
+        let own = (&context.principal, &context.identity);
+        let root = self.given.root_caller.as_ref().map(|root| (&root.principal, &root.identity));
+        std::iter::once(own)
+            .chain(root)
+            .map(|(principal, identity)| (principal, Subject::new(principal, identity)))
     }
 
     /// The skill that the call is for, as far as the gates so far know.

@@ -5,7 +5,9 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{Amount, CallLimits, Edge, Hold, HopId, Principal, TaskId};
+use chancery_protocol::{
+    Amount, BilledParty, CallLimits, Caller, Edge, Hold, HopId, Identity, Principal, TaskId,
+};
 
 use crate::Millis;
 use crate::foreign;
@@ -41,15 +43,9 @@ impl Plane {
         charge(self.overruns_of(agent, at).as_slice(), overrun, at);
     }
 
-    /// The accounts that are charged for a call to an agent: of everything, of the realm, of whoever pays, of the agent.
-    pub fn accounts_charged(
-        &self,
-        realm: &Arc<str>,
-        payer: &Arc<str>,
-        agent: &Arc<str>,
-        now: Millis,
-    ) -> Accounts {
-        self.terms().accounts(&self.ledger, realm, payer, agent, now)
+    /// The accounts that are charged for a call to an agent, by the limits in force.
+    pub fn accounts_charged(&self, billed: BilledParty<'_>, agent: &Arc<str>, now: Millis) -> Accounts {
+        self.ledger.accounts_charged(&self.terms().edition, billed, agent, now)
     }
 
     /// Holds again what open calls held, and has those stopped that are for nobody any more. To be given the records of all
@@ -62,7 +58,7 @@ impl Plane {
         let accounts = |edge: &Edge| {
             let ceiling = edge.limits.ceiling_micro_usd.filter(|_| edge.hop != edge.root);
             let call = self.ledger.hop(edge.hop, terms.settings.call_cap.lowered(ceiling));
-            let mut accounts = self.accounts_charged(&edge.realm, edge.paid_by(), &edge.agent, now);
+            let mut accounts = self.accounts_charged(edge.billed(), &edge.agent, now);
             accounts.extend(roots.get(&edge.root).cloned().into_iter().chain(call));
             accounts
         };
@@ -143,7 +139,7 @@ impl Plane {
         let leaving = Leaving {
             open,
             principal,
-            payer: Principal { realm: edge.realm.clone(), id: edge.paid_by().clone() },
+            payer: payer_of(edge),
             token,
             now: edge.opened.into(),
             is_local: false,
@@ -156,6 +152,13 @@ impl Plane {
         held.has_begun();
         Some(held)
     }
+}
+
+/// Who pays for a call, as far as the record tells.
+fn payer_of(edge: &Edge) -> Caller {
+    let principal = Principal { realm: edge.realm.clone(), id: edge.paid_by().clone() };
+    let identity = Identity { groups: edge.groups.clone(), ..Identity::default() };
+    Caller { principal, identity: Arc::new(identity) }
 }
 
 /// Whether a call was made on behalf of one that was canceled or has failed, or of which the journal had not heard yet: then

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use chancery_protocol::Denied;
 
-use crate::Millis;
 use crate::gate::Gate;
 use crate::gates::{
     BudgetGate, ContainmentGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate,
 };
 use crate::identity::IdentityResolver;
-use crate::ledger::{Account, Accounts, Cap, Edition, Ledger, Limits, PriceSettings, Prices, Scope};
+use crate::ledger::{Cap, Edition, Limits, PriceSettings, Prices};
 use crate::lineage::{Lineage, Rules};
 use crate::policy::Policy;
 
@@ -129,23 +128,6 @@ impl Terms {
     /// Whether a refusal is only written down: one by a gate, for reasons that may be another gate's.
     pub(crate) fn observes(&self, gate: &str, denied: &Denied) -> bool {
         [gate, &*denied.gate].into_iter().any(|gate| self.mode(gate) == Mode::Observe)
-    }
-
-    /// The accounts that a call to an agent is charged to besides its own: of everything, of the realm, of the agent, of
-    /// whoever pays.
-    pub(crate) fn accounts(
-        &self,
-        ledger: &Ledger,
-        realm: &Arc<str>,
-        payer: &Arc<str>,
-        agent: &Arc<str>,
-        now: Millis,
-    ) -> Accounts {
-        let payer = Scope::Caller { realm: realm.clone(), id: payer.clone() };
-        let scopes = [Scope::Global, Scope::Realm(realm.clone()), Scope::Agent(agent.clone()), payer];
-        let account =
-            |scope: &Scope| -> Option<Arc<Account>> { ledger.account_by(&self.edition, scope, now) };
-        scopes.iter().filter_map(account).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    BoxFuture, CallContext, Denied, DeniedKind, Error, ErrorCode, PeerWatch, Whereabouts,
+    BoxFuture, CallContext, Caller, Denied, DeniedKind, Error, ErrorCode, PeerWatch, Whereabouts,
 };
 
 use crate::gate::{Continue, Passage, Verdict};
@@ -115,7 +115,8 @@ pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
     let Passage { mut call, hop, now, mut given, plane, terms, agent, .. } = passage;
     let descent = given.descent.take().ok_or_else(|| Error::new(ErrorCode::Internal))?;
     let principal = call.context.principal.clone();
-    let payer = given.payer.take().unwrap_or_else(|| principal.clone());
+    let caller = || Caller { principal: principal.clone(), identity: call.context.identity.clone() };
+    let payer = given.payer.take().unwrap_or_else(caller);
     let route = given.route.as_ref().map(|route| &route.decision);
     let stays_here = given.is_of_stand_in || route.is_some_and(|decision| decision.peer.is_none());
     let peer = match stays_here {

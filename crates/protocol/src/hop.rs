@@ -51,6 +51,9 @@ pub struct Edge {
     /// for, or the allowance of an agent that does not say for whom it calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer: Option<Arc<str>>,
+    /// The groups of who pays, which are charged as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Arc<str>>,
     /// Which agent was called.
     pub agent: Arc<str>,
     /// For which of its skills, if that is known.
@@ -71,6 +74,17 @@ pub struct Edge {
     pub origin: Option<Arc<CallOrigin>>,
     /// What came of it, once it is over or waits for its caller.
     pub settled: Option<Settled>,
+}
+
+/// Who is charged for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BilledParty<'a> {
+    /// What isolates.
+    pub realm: &'a Arc<str>,
+    /// The name of the account; none if all that was theirs has been deleted.
+    pub name: Option<&'a Arc<str>>,
+    /// The groups it belongs to.
+    pub groups: &'a [Arc<str>],
 }
 
 /// What one call may use up, besides what the budgets allow. None is no limit.
@@ -269,6 +283,11 @@ impl Edge {
     /// Who pays, by the name of the account.
     pub fn paid_by(&self) -> &Arc<str> {
         self.payer.as_ref().unwrap_or(&self.caller)
+    }
+
+    /// Who is charged.
+    pub fn billed(&self) -> BilledParty<'_> {
+        BilledParty { realm: &self.realm, name: Some(self.paid_by()), groups: &self.groups }
     }
 }
 

@@ -57,8 +57,8 @@ pub use error::*;
 pub use error_decode::ErrorNumbers;
 pub use event::*;
 pub use hop::{
-    BUDGET_HEADER, CallLimits, CallOrigin, CallOutcome, Choice, Edge, Hold, HopId, LINEAGE_EXTENSION,
-    LINEAGE_HEADER, Settled, Settling, Statement, Whereabouts,
+    BUDGET_HEADER, BilledParty, CallLimits, CallOrigin, CallOutcome, Choice, Edge, Hold, HopId,
+    LINEAGE_EXTENSION, LINEAGE_HEADER, Settled, Settling, Statement, Whereabouts,
 };
 pub use id::{ArtifactId, ContextId, MessageId, PushConfigId, TaskId};
 pub use json::{Json, JsonError, JsonObject, MAX_DEPTH};

@@ -125,6 +125,7 @@ impl Pass {
             realm: "default".into(),
             caller: "anonymous".into(),
             payer: None,
+            groups: Vec::new(),
             agent: "agent".into(),
             skill: None,
             peer: None,

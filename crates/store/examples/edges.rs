@@ -211,6 +211,7 @@ fn edge(scope: &Scope, task: &TaskId) -> Edge {
         realm: scope.realm.clone(),
         caller: scope.owner.clone(),
         payer: None,
+        groups: Vec::new(),
         agent: scope.agent.clone(),
         skill: Some("rag.query".into()),
         peer: None,

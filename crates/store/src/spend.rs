@@ -10,11 +10,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{Amount, Settled, Timestamp};
+use chancery_protocol::{Amount, BilledParty, Edge, Settled, Timestamp};
 
 use crate::Store;
 use crate::edge::{MOST_EDGES, Realms};
 use crate::error::StoreError;
+use crate::record::Scope;
 
 /// What was charged to one caller for one agent in one span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Spend {
     pub realm: Arc<str>,
     /// Who paid: the caller, or whoever it called for; none if all that was theirs has been deleted.
     pub caller: Option<Arc<str>>,
+    /// The groups of who paid.
+    pub groups: Vec<Arc<str>>,
     /// Which agent was called.
     pub agent: Arc<str>,
     /// What was charged.
@@ -35,6 +38,14 @@ pub struct Spend {
     pub overrun: Amount,
     /// For how many calls.
     pub calls: u64,
+}
+
+/// Who pays for calls to which agent: each has its own sums.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SpendParty {
+    /// The owner is who pays.
+    pub(crate) names: Scope,
+    pub(crate) groups: Vec<Arc<str>>,
 }
 
 /// Sums: shorter spans first, then older ones.
@@ -103,6 +114,7 @@ impl Spend {
     pub(crate) fn new(
         place: SpendPlace,
         (realm, caller, agent): (Arc<str>, Option<Arc<str>>, Arc<str>),
+        groups: Vec<Arc<str>>,
         sum: Sum,
     ) -> Self {
         let from = Timestamp::from_millis(place.at.saturating_mul(1_000));
@@ -112,11 +124,28 @@ impl Spend {
             span,
             realm,
             caller,
+            groups,
             agent,
             charged: sum.charged,
             overrun: sum.overrun,
             calls: sum.calls,
         }
+    }
+
+    /// Who was charged.
+    pub fn billed(&self) -> BilledParty<'_> {
+        BilledParty { realm: &self.realm, name: self.caller.as_ref(), groups: &self.groups }
+    }
+}
+
+// === impl SpendParty ===
+
+impl SpendParty {
+    /// Who pays for a call.
+    pub(crate) fn of(edge: &Edge) -> Self {
+        let names =
+            Scope { realm: edge.realm.clone(), owner: edge.paid_by().clone(), agent: edge.agent.clone() };
+        Self { names, groups: edge.groups.clone() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{BoxFuture, Denied, DeniedKind, Principal};
+use chancery_protocol::{BilledParty, BoxFuture, Caller, Denied, DeniedKind, Principal};
 
 use crate::foreign;
 use crate::gate::{Continue, Gate, Passage, Verdict};
@@ -167,10 +167,13 @@ fn accounts(passage: &mut Passage) -> Accounts {
     let payer = match (payer, &above) {
         (Payer::Unattributed(agent), _) => {
             let realm = context.principal.realm.clone();
-            Principal { realm, id: format!("{UNATTRIBUTED}{agent}").into() }
+            let principal = Principal { realm, id: format!("{UNATTRIBUTED}{agent}").into() };
+            Caller { principal, identity: Arc::default() }
         }
         (Payer::Caller | Payer::Root(_), Some(above)) => above.payer.clone(),
-        (Payer::Caller | Payer::Root(_), None) => context.principal.clone(),
+        (Payer::Caller | Payer::Root(_), None) => {
+            Caller { principal: context.principal.clone(), identity: context.identity.clone() }
+        }
     };
     let now = passage.now;
     let ceiling = context.ceiling_micro_usd;
@@ -182,7 +185,12 @@ fn accounts(passage: &mut Passage) -> Accounts {
     };
     let of_call = ceiling.filter(|_| above.is_some() || foreign.is_some());
     let call = plane.ledger.hop(passage.hop, terms.settings.call_cap.lowered(of_call));
-    let mut accounts = terms.accounts(&plane.ledger, &payer.realm, &payer.id, &passage.agent.name, now);
+    let billed = BilledParty {
+        realm: &payer.principal.realm,
+        name: Some(&payer.principal.id),
+        groups: &payer.identity.groups,
+    };
+    let mut accounts = plane.ledger.accounts_charged(&terms.edition, billed, &passage.agent.name, now);
     accounts.extend(root.iter().cloned().chain(call));
     (passage.given.payer, passage.given.root) = (Some(payer), root);
     accounts

@@ -1,12 +1,13 @@
 //! Who calls, on whose behalf, and whether they may ask this of this agent at all: before anything is looked up.
 
-use chancery_protocol::{Denied, LINEAGE_EXTENSION, Operation, Proof};
+use std::sync::Arc;
+
+use chancery_protocol::{Denied, Identity, LINEAGE_EXTENSION, Operation, Proof};
 use serde::Deserialize;
 
 use crate::gate::{Gate, Passage, Verdict, is_send};
 use crate::identity::Access;
-use crate::lineage::{Arrival, Traceparent};
-use crate::policy::Subject;
+use crate::lineage::{Arrival, Descent, Traceparent};
 use crate::terms::Mode;
 
 /// The first gate, for every operation.
@@ -29,20 +30,21 @@ impl Gate for IdentityGate {
     }
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
+        let attributed = match is_send(passage.operation()) || passage.call.context.identity.lineage.is_some()
+        {
+            true => self.attribute(passage),
+            false => Ok(()),
+        };
         let denied = self.unauthorized(passage);
         if denied.is_some() && passage.terms.mode(self.name()) == Mode::Enforce {
             return denied.map_or(Verdict::Admit, Verdict::Deny);
         }
-        let attributed = match is_send(passage.operation()) {
-            true => self.attribute(passage),
-            false => Ok(()),
-        };
         denied.map_or(attributed, Err).into()
     }
 }
 
 impl IdentityGate {
-    /// Why the caller may not ask this of this agent, if so.
+    /// Why the caller may not ask this of this agent, or whoever it calls for may not, if so.
     fn unauthorized(&self, passage: &mut Passage) -> Option<Denied> {
         let operation = passage.operation();
         let context = &passage.call.context;
@@ -51,14 +53,28 @@ impl IdentityGate {
         {
             return Some(denied);
         }
-        let subject = Subject {
-            realm: &context.principal.realm,
-            caller: &context.principal.id,
-            groups: &context.identity.groups,
-        };
-        let authorized = passage.terms.policy.authorize(subject, &passage.agent.name, operation);
-        passage.would_deny.extend(authorized.would_deny);
-        authorized.denied
+        let mut would_deny = Vec::new();
+        let denied = passage.judged_by().find_map(|(_, subject)| {
+            let authorized = passage.terms.policy.authorize(subject, &passage.agent.name, operation);
+            would_deny.extend(authorized.would_deny);
+            authorized.denied
+        });
+        passage.would_deny.extend(would_deny);
+        denied
+    }
+
+    /// Keeps in sight who began what the call is made for. An agent that calls in the name of its caller is in the groups of
+    /// its caller; one that calls in its own name is judged beside whom it calls for.
+    fn remember_root_caller(passage: &mut Passage, descent: &Descent) {
+        let parent = descent.parent.as_ref().and_then(|parent| passage.plane.held(parent.hop));
+        let Some(root_caller) = parent.map(|parent| parent.payer.clone()) else { return };
+        let context = &mut passage.call.context;
+        if root_caller.principal != context.principal {
+            passage.given.root_caller = Some(root_caller);
+        } else if root_caller.identity.groups != context.identity.groups {
+            let groups = root_caller.identity.groups.clone();
+            context.identity = Arc::new(Identity { groups, ..(*context.identity).clone() });
+        }
     }
 
     /// Finds out on whose behalf the call is made: the budget asks who pays, and the lineage gate how far it may go.
@@ -85,6 +101,7 @@ impl IdentityGate {
             }
             Err(denied) => return Err(denied),
         };
+        Self::remember_root_caller(passage, &descent);
         passage.note("identity", || format!("on behalf of: {:?}, depth {}", descent.basis, descent.depth));
         passage.given.descent = Some(descent);
         attributed

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use chancery_protocol::{
-    Amount, CallLimits, CallOutcome, CostSource, Denied, Edge, Hold, HopId, IgnoredFields, Principal,
+    Amount, CallLimits, CallOutcome, Caller, CostSource, Denied, Edge, Hold, HopId, IgnoredFields, Principal,
     Settled, Settling, Statement, TaskId, TaskState, Usage, UsageReport, Whereabouts,
 };
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tracing::Span;
 
 use crate::Millis;
@@ -38,7 +39,7 @@ pub(crate) struct Held {
     /// Who asked for it; owns its task.
     principal: Principal,
     /// Who pays for it, and for what follows from it.
-    pub(crate) payer: Principal,
+    pub(crate) payer: Caller,
     /// The account of the root.
     pub(crate) root: Option<Arc<Account>>,
     skill: Option<Arc<str>>,
@@ -66,7 +67,7 @@ pub(crate) struct Held {
 }
 
 struct Grants {
-    slot: Option<Slot>,
+    slots: SmallVec<[Slot; 2]>,
     watched: Option<Arc<Watched<Clock>>>,
     reservation: Option<Reservation>,
 }
@@ -106,7 +107,7 @@ enum Stopping {
 pub(crate) struct Leaving {
     pub(crate) open: Arc<OpenHop>,
     pub(crate) principal: Principal,
-    pub(crate) payer: Principal,
+    pub(crate) payer: Caller,
     pub(crate) token: String,
     pub(crate) now: Millis,
     pub(crate) is_local: bool,
@@ -126,10 +127,10 @@ impl Held {
     pub(crate) fn new(plane: Arc<Plane>, leaving: Leaving, given: Given) -> Arc<Self> {
         let Leaving { open, principal, payer, token, now, is_local, stays_here, ceiling, .. } = leaving;
         let (whereabouts, watched) = (leaving.whereabouts, leaving.watched);
-        let Given { slot, caps, reservation, root, tariff, estimate, skill, .. } = given;
+        let Given { slots, caps, reservation, root, tariff, estimate, skill, .. } = given;
         let tariff = tariff.unwrap_or_default();
         let estimate = estimate.unwrap_or(free());
-        let grants = Grants { slot, watched, reservation };
+        let grants = Grants { slots, watched, reservation };
         let trace: Arc<str> = open.context.trace_id.text().as_str().into();
         let held = Arc::new(Self {
             span: span::of(&open, &trace),
@@ -170,7 +171,8 @@ impl Held {
             trace: Some(self.trace.clone()),
             realm: self.open.realm.clone(),
             caller: self.open.caller.clone(),
-            payer: Some(&self.payer.id).filter(|payer| **payer != self.open.caller).cloned(),
+            payer: Some(&self.payer.principal.id).filter(|payer| **payer != self.open.caller).cloned(),
+            groups: self.payer.identity.groups.clone(),
             agent: self.open.agent.clone(),
             skill: self.skill.clone(),
             peer: self.spent.lock().other_member.clone().or_else(|| self.open.peer.clone()),

@@ -123,15 +123,15 @@ impl Held {
         }
         // The moment that the record has.
         let now = Millis::from(settled.at);
-        let Grants { slot, watched, reservation } = {
+        let Grants { slots, watched, reservation } = {
             let mut grants = self.grants.lock();
             Grants {
-                slot: grants.slot.take(),
+                slots: std::mem::take(&mut grants.slots),
                 watched: grants.watched.take(),
                 reservation: grants.reservation.take(),
             }
         };
-        drop(slot);
+        drop(slots);
         if let Some(watched) = watched {
             watched.ticket().cost(settled.charged.micro_usd);
         }

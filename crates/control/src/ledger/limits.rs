@@ -40,6 +40,8 @@ pub enum Level {
     Global,
     /// A realm.
     Realm,
+    /// A group of callers.
+    Group,
     /// A caller.
     Caller,
     /// An agent that is called.
@@ -59,6 +61,13 @@ pub enum Scope {
     Global,
     /// Of a realm.
     Realm(Arc<str>),
+    /// Of a group of callers. The same name in another realm is another group.
+    Group {
+        /// The realm of its callers.
+        realm: Arc<str>,
+        /// Its name within the realm.
+        name: Arc<str>,
+    },
     /// Of a caller. The same name in another realm is another caller.
     Caller {
         /// The realm of the caller.
@@ -133,6 +142,8 @@ pub struct Limits {
     pub global: Caps,
     /// By the name of the realm.
     pub realm: LevelLimits,
+    /// By the name of the group within its realm.
+    pub group: LevelLimits,
     /// By the name of the caller within its realm.
     pub caller: LevelLimits,
     /// What an agent may spend on calls of which nobody knows whom they are for.
@@ -236,6 +247,7 @@ impl Level {
         match self {
             Self::Global => "global",
             Self::Realm => "realm",
+            Self::Group => "group",
             Self::Caller => "caller",
             Self::Agent => "agent",
             Self::Overrun => "overrun",
@@ -253,6 +265,7 @@ impl Scope {
         match self {
             Self::Global => Level::Global,
             Self::Realm(_) => Level::Realm,
+            Self::Group { .. } => Level::Group,
             Self::Caller { .. } => Level::Caller,
             Self::Agent(_) => Level::Agent,
             Self::Overrun(_) => Level::Overrun,
@@ -268,6 +281,7 @@ impl fmt::Display for Scope {
         match self {
             Self::Global => f.write_str("all calls"),
             Self::Realm(name) => write!(f, "realm `{name}`"),
+            Self::Group { realm, name } => write!(f, "group `{name}` of realm `{realm}`"),
             Self::Caller { realm, id } => write!(f, "caller `{id}` of realm `{realm}`"),
             Self::Agent(name) => write!(f, "agent `{name}`"),
             Self::Overrun(name) => write!(f, "overruns of agent `{name}`"),
@@ -343,6 +357,7 @@ impl Limits {
         match scope {
             Scope::Global => (!self.global.is_none()).then_some(&self.global),
             Scope::Realm(name) => self.realm.of(name),
+            Scope::Group { name, .. } => self.group.of(name),
             Scope::Caller { id, .. } if id.starts_with(UNATTRIBUTED) => {
                 (!self.unattributed.is_none()).then_some(&self.unattributed)
             }
@@ -360,6 +375,7 @@ impl Limits {
         match level {
             Level::Global => Some(&self.global),
             Level::Realm => Some(&self.realm.default),
+            Level::Group => Some(&self.group.default),
             Level::Caller => Some(&self.caller.default),
             Level::Agent => Some(&self.agent.default),
             Level::Overrun => Some(&self.overrun),
@@ -373,6 +389,7 @@ impl Default for Limits {
         Self {
             global: Caps::default(),
             realm: LevelLimits::default(),
+            group: LevelLimits::default(),
             caller: LevelLimits::default(),
             unattributed: Caps::default(),
             agent: LevelLimits::default(),

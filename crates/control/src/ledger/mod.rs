@@ -1,7 +1,7 @@
 //! The ledger: what may be spent, by whom and on what; what is held, and what was charged.
 //!
 //! Money is reserved before a call runs and settled after it, in whole millionths of a dollar. A call is charged to the
-//! accounts of several levels at once: everything, its realm, its caller, the agent, the root call it goes back to, and
+//! accounts of several levels at once: everything, its realm, its caller and their groups, the agent, the root call it goes back to, and
 //! itself. What is held and what was charged within a window never pass the limit together, whatever runs at the
 //! same time. What an agent elsewhere reports above its reservation is charged as far as every account has room; the rest is
 //! an overrun, on an account of that agent alone.
@@ -56,7 +56,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use chancery_protocol::{Amount, Edge, HopId};
+use chancery_protocol::{Amount, BilledParty, Edge, HopId};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
@@ -179,10 +179,26 @@ impl Ledger {
 
     /// The accounts that a recorded call is charged to, but for those of root and call, which end with the process.
     pub fn accounts_of(&self, edge: &Edge, now: Millis) -> Accounts {
-        let caller = Scope::Caller { realm: edge.realm.clone(), id: edge.paid_by().clone() };
-        [Scope::Global, Scope::Realm(edge.realm.clone()), caller, Scope::Agent(edge.agent.clone())]
-            .iter()
-            .filter_map(|scope| self.account(scope, now))
+        self.accounts_charged(&self.edition(), edge.billed(), &edge.agent, now)
+    }
+
+    /// The accounts that a call to an agent is charged to besides those of its root and its own: of everything, and of the
+    /// realm, the groups and the name of whoever pays, and of the agent.
+    pub fn accounts_charged(
+        &self,
+        edition: &Edition,
+        billed: BilledParty<'_>,
+        agent: &Arc<str>,
+        now: Millis,
+    ) -> Accounts {
+        let BilledParty { realm, name, groups } = billed;
+        let groups = groups.iter().map(|name| Scope::Group { realm: realm.clone(), name: name.clone() });
+        let payer = name.map(|name| Scope::Caller { realm: realm.clone(), id: name.clone() });
+        [Scope::Global, Scope::Realm(realm.clone()), Scope::Agent(agent.clone())]
+            .into_iter()
+            .chain(groups)
+            .chain(payer)
+            .filter_map(|scope| self.account_by(edition, &scope, now))
             .collect()
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{Amount, Denied, Operation};
+use chancery_protocol::{Amount, Denied, Identity, Operation, Principal};
 use foldhash::fast::RandomState;
 
 use super::judge;
@@ -110,6 +110,32 @@ pub struct Decision<'p> {
     pub denied: Option<Denied>,
     /// Why a call that passes would be refused if every rule were enforced.
     pub would_deny: Option<Denied>,
+}
+
+// === impl Subject ===
+
+impl<'a> Subject<'a> {
+    /// A caller, as it was proven.
+    pub fn new(principal: &'a Principal, identity: &'a Identity) -> Self {
+        Self { realm: &principal.realm, caller: &principal.id, groups: &identity.groups }
+    }
+}
+
+// === impl Caps ===
+
+impl Caps {
+    /// What both allow.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+            one.into_iter().chain(other).min()
+        }
+        Self {
+            tokens: lower(self.tokens, other.tokens),
+            micro_usd: lower(self.micro_usd, other.micro_usd),
+            duration: lower(self.duration, other.duration),
+        }
+    }
 }
 
 // === impl Policy ===

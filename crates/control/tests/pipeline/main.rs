@@ -2,6 +2,7 @@
 
 mod charged;
 mod foreign;
+mod groups;
 mod kept;
 mod world;
 
@@ -256,7 +257,7 @@ fn what_is_done_for_somebody_is_paid_by_them_also_after_a_restart() {
     let after = plane(&setup, &world);
     let now = after.hands.now();
     for edge in [for_alice, for_nobody] {
-        let accounts = after.accounts_charged(&edge.realm, edge.paid_by(), &edge.agent, now);
+        let accounts = after.accounts_charged(edge.billed(), &edge.agent, now);
         after.charged_before(&accounts, edge.settled.expect("it is over").charged, now);
     }
     assert_eq!(held(&after, "alice"), (0, 100));

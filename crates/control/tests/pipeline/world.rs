@@ -125,6 +125,10 @@ pub(crate) struct Setup {
     pub(crate) tokens_per_minute: Option<u64>,
     /// Of everybody together, in US dollars.
     pub(crate) global_usd_per_minute: Option<u64>,
+    /// Of each group, in millionths of a US dollar.
+    pub(crate) group_usd_per_minute: Option<u64>,
+    /// Rules beside the one for everybody.
+    pub(crate) rules: Vec<Rule>,
     /// What an agent may report above what its calls could pay for.
     pub(crate) overrun_per_minute: Option<u64>,
     pub(crate) root_cap: Cap,
@@ -153,6 +157,7 @@ pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
     let (global, overrun) = (usd(setup.global_usd_per_minute), usd(setup.overrun_per_minute));
     let caller =
         LevelLimits { default: Caps { per_minute: cap, ..Caps::default() }, ..LevelLimits::default() };
+    let group = LevelLimits { default: usd(setup.group_usd_per_minute), ..LevelLimits::default() };
     let mut prices = PriceSettings::default();
     if let Some(per_call) = setup.price {
         prices.agents.insert("worker".into(), Price { per_call, per_1k_tokens: 0 });
@@ -179,10 +184,16 @@ pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
     let (open, _) = Open::rebuild(1_000, &setup.edges, is_agent);
     Arc::new(Plane::new(
         None,
-        Ledger::new(Limits { caller, global, overrun, ..Limits::default() }),
+        Ledger::new(Limits { caller, group, global, overrun, ..Limits::default() }),
         Prices::new(prices),
         Lineage { rules, tokens, open: Arc::new(open) },
-        Policy::new([Rule { limits: setup.policy.clone(), ..Rule::named("default") }]),
+        Policy::new(
+            setup
+                .rules
+                .iter()
+                .cloned()
+                .chain([Rule { limits: setup.policy.clone(), ..Rule::named("default") }]),
+        ),
         settings,
         world.clone(),
     ))
@@ -205,6 +216,14 @@ pub(crate) fn call(caller: &str) -> Call {
     let request = SendMessageRequest { tenant: String::new(), message, configuration: None, metadata: None };
     let context = CallContext::new(Principal::new("default", caller), "worker".into());
     Call { request: Request::SendMessage(request.into()), context }
+}
+
+/// The same by a caller of a group.
+pub(crate) fn call_of(caller: &str, group: &str) -> Call {
+    let mut call = call(caller);
+    let identity = Identity { proof: Proof::ApiKey, groups: vec![group.into()], ..Identity::default() };
+    call.context.identity = Arc::new(identity);
+    call
 }
 
 pub(crate) fn run(pipeline: &Pipeline, call: Call) -> Result<Reply, Error> {

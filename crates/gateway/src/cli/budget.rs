@@ -64,12 +64,16 @@ enum Action {
 #[derive(Clone, Debug, Args)]
 struct WhoseFlags {
     /// That of everyone together
-    #[arg(long, conflicts_with_all = ["realm", "caller", "agent"])]
+    #[arg(long, conflicts_with_all = ["realm", "group", "caller", "agent"])]
     global: bool,
 
-    /// That of a realm; with --caller, the realm of the caller
+    /// That of a realm; with --caller or --group, the realm of these
     #[arg(long, value_name = "NAME")]
     realm: Option<String>,
+
+    /// That of a group of callers
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["caller", "agent"])]
+    group: Option<String>,
 
     /// That of a caller
     #[arg(long, value_name = "NAME", conflicts_with = "agent")]
@@ -107,7 +111,7 @@ impl BudgetCommand {
 
 fn adjust(config: &Config, whose: Option<Whose>, change: Change, out: &mut impl Write) -> anyhow::Result<()> {
     let Some(whose) = whose else {
-        bail!("whose budget? say --global, --realm, --caller or --agent");
+        bail!("whose budget? say --global, --realm, --group, --caller or --agent");
     };
     let (scope, limits) = (whose.scope(), limits(config));
     let Some(caps) = limits.of(&scope) else { bail!("nothing limits {scope}; see `[budget]`") };
@@ -198,13 +202,16 @@ fn name(metric: Metric) -> &'static str {
     }
 }
 
+fn or_default(realm: Option<String>) -> String {
+    realm.unwrap_or_else(|| "default".to_owned())
+}
+
 impl WhoseFlags {
     fn whose(self) -> Option<Whose> {
         match self {
             Self { global: true, .. } => Some(Whose::Global),
-            Self { caller: Some(name), realm, .. } => {
-                Some(Whose::Caller { realm: realm.unwrap_or_else(|| "default".to_owned()), name })
-            }
+            Self { caller: Some(name), realm, .. } => Some(Whose::Caller { realm: or_default(realm), name }),
+            Self { group: Some(name), realm, .. } => Some(Whose::Group { realm: or_default(realm), name }),
             Self { realm: Some(name), .. } => Some(Whose::Realm(name)),
             Self { agent: Some(name), .. } => Some(Whose::Agent(name)),
             _ => None,

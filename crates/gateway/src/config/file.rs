@@ -155,6 +155,8 @@ pub(crate) struct BudgetSection {
     pub(crate) global: BudgetLevel,
     /// In each realm.
     pub(crate) realm: BudgetLevel,
+    /// By each group, its callers together.
+    pub(crate) group: BudgetLevel,
     /// By each caller.
     pub(crate) caller: BudgetLevel,
     /// On each agent.
@@ -168,6 +170,8 @@ pub(crate) struct BudgetSection {
     pub(crate) task: TaskCap,
     /// In these realms, instead of `realm`.
     pub(crate) realms: BTreeMap<String, BudgetLevel>,
+    /// By these groups, instead of `group`.
+    pub(crate) groups: BTreeMap<String, BudgetLevel>,
     /// By these callers, instead of `caller`.
     pub(crate) callers: BTreeMap<String, BudgetLevel>,
     /// On these agents, instead of `agent`.
@@ -354,25 +358,42 @@ pub(crate) struct PolicySection {
 }
 
 impl BudgetSection {
-    /// The first limit in US dollars, by its path, that a call to an agent can meet.
-    pub(super) fn usd_limit_on(&self, agent: &str) -> Option<String> {
-        let of_agent = match self.agents.get(agent) {
-            Some(level) => (format!("agents.{agent}"), level),
-            None => ("agent".to_owned(), &self.agent),
-        };
+    /// Every level that is set, by its path.
+    fn levels_by_path(&self) -> impl Iterator<Item = (String, &BudgetLevel)> {
         let named = |section: &'static str, levels| {
             let levels: &BTreeMap<String, BudgetLevel> = levels;
             levels.iter().map(move |(name, level)| (format!("{section}.{name}"), level))
         };
-        let levels = [
-            ("global".to_owned(), &self.global),
-            ("realm".to_owned(), &self.realm),
-            ("caller".to_owned(), &self.caller),
-            of_agent,
-            ("unattributed".to_owned(), &self.unattributed),
+        let general = [
+            ("global", &self.global),
+            ("realm", &self.realm),
+            ("group", &self.group),
+            ("caller", &self.caller),
+            ("agent", &self.agent),
+            ("unattributed", &self.unattributed),
         ];
-        let levels =
-            levels.into_iter().chain(named("realms", &self.realms)).chain(named("callers", &self.callers));
+        general
+            .into_iter()
+            .map(|(path, level)| (path.to_owned(), level))
+            .chain(named("realms", &self.realms))
+            .chain(named("groups", &self.groups))
+            .chain(named("callers", &self.callers))
+            .chain(named("agents", &self.agents))
+    }
+
+    /// Every level that is set.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = &BudgetLevel> {
+        self.levels_by_path().map(|(_, level)| level)
+    }
+
+    /// The first limit in US dollars, by its path, that a call to an agent can meet.
+    pub(super) fn usd_limit_on(&self, agent: &str) -> Option<String> {
+        let own = format!("agents.{agent}");
+        let concerns = |path: &str| match path {
+            "agent" => !self.agents.contains_key(agent),
+            path => !path.starts_with("agents.") || path == own,
+        };
+        let levels = self.levels_by_path().filter(|(path, _)| concerns(path));
         let of_levels = levels.filter_map(|(path, level)| Some(format!("{path}.{}", level.usd_limit()?)));
         let of_calls = [("root.max_usd", self.root.max_usd), ("task.max_usd", self.task.max_usd)];
         let of_calls = of_calls.into_iter().filter(|(_, most)| most.is_some());

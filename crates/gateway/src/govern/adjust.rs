@@ -43,6 +43,7 @@ pub(crate) struct Adjustment {
 pub(crate) enum Whose {
     Global,
     Realm(String),
+    Group { realm: String, name: String },
     Caller { realm: String, name: String },
     Agent(String),
 }
@@ -215,6 +216,9 @@ impl Whose {
         match self {
             Self::Global => Scope::Global,
             Self::Realm(name) => Scope::Realm(name.as_str().into()),
+            Self::Group { realm, name } => {
+                Scope::Group { realm: realm.as_str().into(), name: name.as_str().into() }
+            }
             Self::Caller { realm, name } => {
                 Scope::Caller { realm: realm.as_str().into(), id: name.as_str().into() }
             }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_control::ledger::{Accounts, Scope};
 use chancery_control::{Millis, Plane, RestoredCall};
 use chancery_protocol::{Edge, HopId, Timestamp};
 use chancery_sdk::Restored;
@@ -68,7 +67,8 @@ impl Past {
             let at = booked_at(&spend, now);
             let plane = plane.clone();
             let charge = move || {
-                plane.charged_before(&accounts(&plane, &spend, at), spend.charged, at);
+                let accounts = plane.accounts_charged(spend.billed(), &spend.agent, at);
+                plane.charged_before(&accounts, spend.charged, at);
                 plane.overran_before(&spend.agent, spend.overrun, at);
             };
             (at, Box::new(charge) as Box<dyn FnOnce()>)
@@ -118,16 +118,6 @@ async fn living_roots(store: &Store, realms: &Realms) -> Result<BTreeSet<HopId>,
     }
 }
 
-/// The accounts that a sum was charged to: those of who paid, unless that has been deleted.
-fn accounts(plane: &Plane, spend: &Spend, now: Millis) -> Accounts {
-    let Spend { realm, caller, agent, .. } = spend;
-    if let Some(payer) = caller {
-        return plane.accounts_charged(realm, payer, agent, now);
-    }
-    let shared = [Scope::Global, Scope::Realm(realm.clone()), Scope::Agent(agent.clone())];
-    shared.iter().filter_map(|scope| plane.ledger.account(scope, now)).collect()
-}
-
 fn millis(at: Timestamp) -> Millis {
     Millis(u64::try_from(at.as_millis()).unwrap_or_default())
 }
@@ -144,6 +134,7 @@ mod tests {
             span: Duration::from_secs(span),
             realm: "r".into(),
             caller: None,
+            groups: Vec::new(),
             agent: "a".into(),
             charged: Amount::default(),
             overrun: Amount::default(),

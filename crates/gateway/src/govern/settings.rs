@@ -49,6 +49,7 @@ pub(super) fn limits(budget: &BudgetSection) -> Limits {
     Limits {
         global: caps(&budget.global),
         realm: level(&budget.realm, &budget.realms),
+        group: level(&budget.group, &budget.groups),
         caller: level(&budget.caller, &budget.callers),
         unattributed: caps(&budget.unattributed),
         agent: level(&budget.agent, &budget.agents),
@@ -60,11 +61,7 @@ pub(super) fn limits(budget: &BudgetSection) -> Limits {
 
 /// Calls wait in one line, so it is as long as the longest that any level asks for.
 fn overflow(budget: &BudgetSection) -> Overflow {
-    let named = budget.realms.values().chain(budget.callers.values()).chain(budget.agents.values());
-    let levels = [&budget.global, &budget.realm, &budget.caller, &budget.agent, &budget.unattributed]
-        .into_iter()
-        .chain(named);
-    let queues = levels.filter_map(|level| match level.overflow {
+    let queues = budget.levels().filter_map(|level| match level.overflow {
         ConfigOverflow::Shed => None,
         ConfigOverflow::Queue(queue) => Some((queue.max_depth, Duration::from_millis(queue.max_wait_ms))),
     });

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use chancery_control::ledger::{Limited, Metric, Scope};
+use chancery_control::ledger::{Limited, Metric};
 use chancery_control::policy::{Facts, SKILL_EXTENSION, Subject};
 use chancery_control::{Explanation, Millis};
 use chancery_protocol::{
-    Call, CallContext, Caller, Denied, JsonObject, Message, Operation, Request, SendMessageRequest,
-    Timestamp, media_type_matches,
+    BilledParty, Call, CallContext, Caller, Denied, JsonObject, Message, Operation, Request,
+    SendMessageRequest, Timestamp, media_type_matches,
 };
 use chancery_sdk::Visitor;
 
@@ -223,16 +223,11 @@ impl Talk<'_> {
     fn money_left(&self) -> u64 {
         let (regime, now) = (self.plain.regime(), self.now());
         let edition = &regime.terms.edition;
-        let (realm, id) = (self.caller.principal.realm.clone(), self.caller.principal.id.clone());
-        let scopes = [
-            Scope::Global,
-            Scope::Realm(realm.clone()),
-            Scope::Caller { realm, id },
-            Scope::Agent(self.agent().clone()),
-        ];
-        let accounts =
-            scopes.iter().filter_map(|scope| regime.plane().ledger.account_by(edition, scope, now));
-        let standings = accounts.flat_map(|account| account.standings_by(edition, now));
+        let Caller { principal, identity } = self.caller;
+        let billed =
+            BilledParty { realm: &principal.realm, name: Some(&principal.id), groups: &identity.groups };
+        let accounts = regime.plane().ledger.accounts_charged(edition, billed, self.agent(), now);
+        let standings = accounts.iter().flat_map(|account| account.standings_by(edition, now));
         let money = standings.filter(|standing| standing.metric == Metric::MicroUsd);
         money.map(|standing| standing.remaining).min().unwrap_or(u64::MAX)
     }

@@ -4,7 +4,7 @@ use chancery_protocol::{Edge, Timestamp};
 use chancery_store::Spend;
 
 /// The heads of the columns of [`call_row`].
-pub(crate) const CALLS: [&str; 22] = [
+pub(crate) const CALLS: [&str; 23] = [
     "hop",
     "root",
     "parent",
@@ -13,6 +13,7 @@ pub(crate) const CALLS: [&str; 22] = [
     "realm",
     "caller",
     "payer",
+    "groups",
     "agent",
     "skill",
     "peer",
@@ -30,11 +31,12 @@ pub(crate) const CALLS: [&str; 22] = [
 ];
 
 /// The heads of the columns of [`sum_row`].
-pub(crate) const SUMS: [&str; 10] = [
+pub(crate) const SUMS: [&str; 11] = [
     "from",
     "seconds",
     "realm",
     "caller",
+    "groups",
     "agent",
     "charged_usd",
     "tokens",
@@ -44,7 +46,7 @@ pub(crate) const SUMS: [&str; 10] = [
 ];
 
 /// One call. What is not known yet is empty.
-pub(crate) fn call_row(edge: &Edge) -> [String; 22] {
+pub(crate) fn call_row(edge: &Edge) -> [String; 23] {
     let settled = edge.settled.as_ref();
     let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
     let or_empty = |text: Option<String>| text.unwrap_or_default();
@@ -57,6 +59,7 @@ pub(crate) fn call_row(edge: &Edge) -> [String; 22] {
         edge.realm.to_string(),
         edge.caller.to_string(),
         edge.paid_by().to_string(),
+        edge.groups.join(" "),
         edge.agent.to_string(),
         text(&edge.skill),
         text(&edge.peer),
@@ -75,12 +78,13 @@ pub(crate) fn call_row(edge: &Edge) -> [String; 22] {
 }
 
 /// What one caller was charged for one agent in one span of time.
-pub(crate) fn sum_row(sum: &Spend) -> [String; 10] {
+pub(crate) fn sum_row(sum: &Spend) -> [String; 11] {
     [
         sum.from.to_string(),
         sum.span.as_secs().to_string(),
         sum.realm.to_string(),
         sum.caller.as_deref().unwrap_or_default().to_owned(),
+        sum.groups.join(" "),
         sum.agent.to_string(),
         usd(sum.charged.micro_usd),
         sum.charged.tokens.to_string(),

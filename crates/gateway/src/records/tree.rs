@@ -81,6 +81,7 @@ mod tests {
             realm: "default".into(),
             caller: caller.into(),
             payer: None,
+            groups: Vec::new(),
             agent: agent.into(),
             skill: None,
             peer: None,

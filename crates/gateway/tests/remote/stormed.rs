@@ -16,7 +16,8 @@ use crate::{judge, until};
 /// In millionths of a US dollar.
 const PRICE: u64 = 10_000;
 const ROOT_CAP: u64 = 40_000;
-const CALLER_CAP: u64 = 2_000_000;
+const CALLER_CAP: u64 = 600_000;
+const GROUP_CAP: u64 = 900_000;
 const GLOBAL_CAP: u64 = 2_500_000;
 
 const KILLS: usize = 5;
@@ -25,8 +26,9 @@ const CALLS: usize = 8;
 const AT_WORK: usize = 16;
 const WINDOW_MS: i64 = 60_000;
 
-const BUDGETS: &str = "[budget.global]\nmax_usd_per_minute = 2.5\n[budget.caller]\nmax_usd_per_minute = 2.0\n\
-    [budget.root]\nmax_usd = 0.04\n[policy.default]\nmax_concurrency = 10000\n";
+/// Agents call without a key, too.
+const BUDGETS: &str = "[server]\nanonymous = true\n[budget.global]\nmax_usd_per_minute = 2.5\n[budget.caller]\nmax_usd_per_minute = 0.6\n\
+    [budget.groups.team]\nmax_usd_per_minute = 0.9\n[budget.root]\nmax_usd = 0.04\n[policy.default]\nmax_concurrency = 10000\n";
 
 /// What an agent is told to do.
 fn text(gateway: &Gateway, name: &str, number: usize, is_last: bool) -> String {
@@ -79,6 +81,20 @@ fn accounts<'a>(
     accounts
 }
 
+/// The keys of three callers, two of which are in one group, once the gateway knows them.
+async fn callers(gateway: &Gateway) -> Vec<String> {
+    let mut keys = vec![gateway.key.clone().expect("it has one")];
+    for caller in ["ann", "bob"] {
+        let key = gateway.run(&["key", "create", "--caller", caller, "--group", "team"]).trim().to_owned();
+        let known = Caller::new(gateway, SPOKEN[0].name("far")).with_key(&key);
+        while known.get("none").await.status == 401 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        keys.push(key);
+    }
+    keys
+}
+
 /// How often the agents of both versions have worked.
 fn executions(hostile: &Hostile) -> usize {
     [SPOKEN[0], SPOKEN[3]].map(|spoken| hostile.of(spoken).count("")).iter().sum()
@@ -88,17 +104,17 @@ fn executions(hostile: &Hostile) -> usize {
 async fn no_shared_budget_is_passed_whatever_agents_do_and_however_often_the_gateway_is_killed() {
     let mut hostile = Hostile::start().await;
     let sections = hostile.sections("far", "-", "price = { per_call = 0.01 }");
-    let mut gateway = Gateway::start(&format!("{BUDGETS}{sections}"));
+    let mut gateway = Gateway::start_with_key(&format!("{BUDGETS}{sections}"), "other");
+    let keys = callers(&gateway).await;
     for round in 0..=KILLS {
         let before = executions(&hostile);
         let mut calls = Vec::new();
         for spoken in SPOKEN {
             let name = spoken.name("far");
-            let caller = Caller::new(&gateway, &*name);
-            calls.extend(
-                (0..CALLS)
-                    .map(|call| caller.send_beside(&text(&gateway, &name, round + call, round == KILLS))),
-            );
+            calls.extend((0..CALLS).map(|call| {
+                let caller = Caller::new(&gateway, &*name).with_key(&keys[call % keys.len()]);
+                caller.send_beside(&text(&gateway, &name, round + call, round == KILLS))
+            }));
         }
         let is_over = || calls.iter().all(tokio::task::JoinHandle::is_finished);
         until("the agents are at work, or refused it", || {
@@ -118,9 +134,11 @@ async fn no_shared_budget_is_passed_whatever_agents_do_and_however_often_the_gat
     let levels = [
         ("all", GLOBAL_CAP, accounts(&rows, |_| "")),
         ("a caller", CALLER_CAP, accounts(&rows, |row| row.at("payer"))),
+        ("a group", GROUP_CAP, accounts(&rows, |row| row.at("groups"))),
     ];
     for (level, cap, accounts) in levels {
-        for (name, rows) in accounts {
+        // Those without a group are in none together.
+        for (name, rows) in accounts.into_iter().filter(|(name, _)| level != "a group" || !name.is_empty()) {
             let most = most_in_a_window(&rows);
             if most > cap {
                 wrong.push(format!("{level} {name}: {most} of {cap} within 60 s"));

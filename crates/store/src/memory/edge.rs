@@ -195,7 +195,9 @@ impl Edges {
         let theirs: Vec<_> = self.all.values().filter(|edge| is_theirs(edge)).map(|edge| edge.hop).collect();
         theirs.iter().for_each(|hop| self.remove(hop));
         for edge in self.all.values_mut().filter(|edge| &*edge.realm == realm) {
-            edge.payer.take_if(|payer| **payer == *caller);
+            if edge.payer.take_if(|payer| **payer == *caller).is_some() {
+                edge.groups.clear();
+            }
         }
         self.sums.unname(realm, caller);
     }

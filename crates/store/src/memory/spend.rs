@@ -11,14 +11,14 @@ use foldhash::fast::RandomState;
 use crate::edge::Realms;
 use crate::limits::Retention;
 use crate::record::Scope;
-use crate::spend::{DAY, Fold, SPANS, Spend, SpendPage, SpendPlace, Sum, ago};
+use crate::spend::{DAY, Fold, SPANS, Spend, SpendPage, SpendParty, SpendPlace, Sum, ago};
 
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     sums: BTreeMap<SpendPlace, Sum>,
     parties: HashMap<i64, Party, RandomState>,
-    /// Those that have a name, by it: realm, caller and agent.
-    numbers: HashMap<Scope, i64, RandomState>,
+    /// Those that have a name.
+    numbers: HashMap<SpendParty, i64, RandomState>,
     last_party: i64,
 }
 
@@ -27,6 +27,7 @@ pub(super) struct Sums {
 struct Party {
     realm: Arc<str>,
     caller: Option<Arc<str>>,
+    groups: Vec<Arc<str>>,
     agent: Arc<str>,
     /// How many sums there are of it. Without any it is forgotten.
     sums: usize,
@@ -39,11 +40,10 @@ const STEP: usize = 4;
 
 impl Sums {
     pub(super) fn add(&mut self, edge: &Edge, settled: Settled, retention: &Retention) {
-        let names =
-            Scope { realm: edge.realm.clone(), owner: edge.paid_by().clone(), agent: edge.agent.clone() };
-        let party = match self.numbers.get(&names) {
+        let payer = SpendParty::of(edge);
+        let party = match self.numbers.get(&payer) {
             Some(party) => *party,
-            None => self.begin(names),
+            None => self.begin(payer),
         };
         let sums = self.sums.len();
         self.count(SpendPlace::of(settled.at, party), Sum::of_one(&settled));
@@ -111,19 +111,19 @@ impl Sums {
 
     /// Forgets the name of a caller, and nothing else.
     pub(super) fn unname(&mut self, realm: &str, caller: &str) {
-        let is_theirs = |names: &Scope| &*names.realm == realm && &*names.owner == caller;
-        for (_, party) in self.numbers.extract_if(|names, _| is_theirs(names)) {
+        let is_theirs = |payer: &SpendParty| *payer.names.realm == *realm && *payer.names.owner == *caller;
+        for (_, party) in self.numbers.extract_if(|payer, _| is_theirs(payer)) {
             if let Some(party) = self.parties.get_mut(&party) {
                 party.caller = None;
             }
         }
     }
 
-    fn begin(&mut self, names: Scope) -> i64 {
+    fn begin(&mut self, payer: SpendParty) -> i64 {
         self.last_party += 1;
-        let Scope { realm, owner, agent } = names.clone();
-        self.parties.insert(self.last_party, Party { realm, caller: Some(owner), agent, sums: 0 });
-        self.numbers.insert(names, self.last_party);
+        let SpendParty { names: Scope { realm, owner, agent }, groups } = payer.clone();
+        self.parties.insert(self.last_party, Party { realm, caller: Some(owner), groups, agent, sums: 0 });
+        self.numbers.insert(payer, self.last_party);
         self.last_party
     }
 
@@ -143,8 +143,8 @@ impl Sums {
         party.sums -= 1;
         if party.sums == 0 {
             let gone = self.parties.remove(&place.party);
-            if let Some(Party { realm, caller: Some(owner), agent, .. }) = gone {
-                self.numbers.remove(&Scope { realm, owner, agent });
+            if let Some(Party { realm, caller: Some(owner), groups, agent, .. }) = gone {
+                self.numbers.remove(&SpendParty { names: Scope { realm, owner, agent }, groups });
             }
         }
     }
@@ -152,6 +152,7 @@ impl Sums {
 
 impl Party {
     fn spend(&self, place: SpendPlace, sum: Sum) -> Spend {
-        Spend::new(place, (self.realm.clone(), self.caller.clone(), self.agent.clone()), sum)
+        let names = (self.realm.clone(), self.caller.clone(), self.agent.clone());
+        Spend::new(place, names, self.groups.clone(), sum)
     }
 }

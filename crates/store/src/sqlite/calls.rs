@@ -17,15 +17,16 @@ use super::write::{Body, Write};
 use super::writer::kept;
 use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, made_at};
 use crate::error::StoreError;
-use crate::record::StoreCheck;
+use crate::record::{Scope, StoreCheck};
 use crate::root::{MOST_SUMMED, RootSpends, Roots};
+use crate::spend::SpendParty;
 
-/// Realm, caller and agent of a party; none if the caller has been deleted.
-type Names = Option<(Arc<str>, Arc<str>, Arc<str>)>;
+/// A party; none if the caller has been deleted.
+type KnownParty = Option<SpendParty>;
 
 /// The parties that a read has met.
 #[derive(Default)]
-struct Parties(HashMap<i64, Names, RandomState>);
+struct Parties(HashMap<i64, KnownParty, RandomState>);
 
 const READ: &str = "read the record of calls";
 
@@ -35,7 +36,7 @@ impl SqliteStore {
         let edge = EdgeRow::new(edge);
         let (reply, answer) = oneshot::channel();
         let write = Write {
-            scope: edge.party.clone(),
+            scope: edge.party.names.clone(),
             id: TaskId::from(""),
             admission: None,
             state: None,
@@ -130,16 +131,19 @@ fn scan(
     let (mut parties, wanted) = (Parties::default(), Wanted::of(query));
     while let Some(row) = rows.next()? {
         let mut edge = || {
-            let Some((realm, caller, agent)) = parties.find(connection, row.get(PARTY)?)? else {
-                return Ok(None);
-            };
+            let Some(party) = parties.find(connection, row.get(PARTY)?)? else { return Ok(None) };
+            let Scope { realm, owner: caller, agent } = &party.names;
             let takes = query.takes_party(realm, caller, agent) && wanted.takes(row)?;
             if !takes {
                 return Ok(None);
             }
             let mut edge = read(row, [realm, caller, agent])?;
-            if let Some(payer) = row.get(PAYER)? {
-                edge.payer = parties.find(connection, payer)?.as_ref().map(|(_, payer, _)| payer.clone());
+            edge.groups.clone_from(&party.groups);
+            if let Some(payer) = row.get(PAYER)?
+                && let Some(payer) = parties.find(connection, payer)?
+            {
+                edge.payer = Some(payer.names.owner.clone());
+                edge.groups.clone_from(&payer.groups);
             }
             Ok(Some(edge).filter(|edge| query.root.is_none_or(|root| edge.root == root)))
         };
@@ -151,21 +155,27 @@ fn scan(
 }
 
 impl Parties {
-    fn find(&mut self, connection: &Connection, party: i64) -> rusqlite::Result<&Names> {
+    fn find(&mut self, connection: &Connection, party: i64) -> rusqlite::Result<&KnownParty> {
         match self.0.entry(party) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
-                let sql = "SELECT realm, caller, agent FROM parties WHERE party = ?";
-                let names = |row: &Row<'_>| {
-                    let caller: Option<Arc<str>> = row.get(1)?;
-                    let (realm, agent) = (row.get(0)?, row.get(2)?);
-                    Ok(caller.map(|caller| (realm, caller, agent)))
+                let sql = "SELECT realm, caller, agent, member_of FROM parties WHERE party = ?";
+                let known = |row: &Row<'_>| {
+                    let (realm, owner, agent): (_, Option<Arc<str>>, _) =
+                        (row.get(0)?, row.get(1)?, row.get(2)?);
+                    let groups = read_groups(row.get_ref(3)?)?;
+                    Ok(owner.map(|owner| SpendParty { names: Scope { realm, owner, agent }, groups }))
                 };
-                let found = connection.prepare_cached(sql)?.query_row([party], names).optional()?;
+                let found = connection.prepare_cached(sql)?.query_row([party], known).optional()?;
                 Ok(place.insert(found.ok_or_else(|| unreadable("the party of a call is not there"))?))
             }
         }
     }
+}
+
+/// The groups of a party, as they are kept.
+pub(super) fn read_groups(kept: ValueRef<'_>) -> rusqlite::Result<Vec<Arc<str>>> {
+    serde_json::from_str(kept.as_str()?).map_err(|_| unreadable("the groups of a caller cannot be read"))
 }
 
 /// Every edge must read back, and be among those that the sums count.
@@ -175,8 +185,10 @@ pub(super) fn check(connection: &Connection, found: &mut StoreCheck, most: usize
     let (mut parties, mut settled) = (Parties::default(), 0);
     while let Some(row) = rows.next()? {
         settled += i64::from(row.get_ref(SETTLED)? != ValueRef::Null);
-        let edge = parties.find(connection, row.get(PARTY)?).and_then(|names| match names {
-            Some((realm, caller, agent)) => read(row, [realm, caller, agent]).map(|_| ()),
+        let edge = parties.find(connection, row.get(PARTY)?).and_then(|party| match party {
+            Some(SpendParty { names: Scope { realm, owner, agent }, .. }) => {
+                read(row, [realm, owner, agent]).map(|_| ())
+            }
             None => Ok(()),
         });
         if let Err(error) = edge {

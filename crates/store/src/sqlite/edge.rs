@@ -14,14 +14,15 @@ use super::place::{state_number, state_of};
 use super::sum;
 use crate::edge::{EdgeQuery, made_at};
 use crate::record::Scope;
+use crate::spend::SpendParty;
 
 /// An edge on its way to the writer.
 #[derive(Debug)]
 pub(super) struct EdgeRow {
-    /// Realm, caller and agent.
-    pub(super) party: Scope,
-    /// The same with who pays in the place of the caller, if that is somebody else.
-    pub(super) payer: Option<Scope>,
+    /// Realm, caller and agent; with the groups of the caller if it pays.
+    pub(super) party: SpendParty,
+    /// Who pays, if that is somebody else.
+    pub(super) payer: Option<SpendParty>,
     pub(super) edge: Box<Edge>,
     trace: Option<[u8; 16]>,
     task: Option<[u8; 16]>,
@@ -46,9 +47,14 @@ const OVERRUN: usize = 22;
 
 impl EdgeRow {
     pub(super) fn new(edge: Box<Edge>) -> Self {
-        let party =
-            Scope { realm: edge.realm.clone(), owner: edge.caller.clone(), agent: edge.agent.clone() };
-        let payer = edge.payer.clone().map(|payer| Scope { owner: payer, ..party.clone() });
+        let billed = SpendParty::of(&edge);
+        let (party, payer) = match &edge.payer {
+            None => (billed, None),
+            Some(_) => {
+                let names = Scope { owner: edge.caller.clone(), ..billed.names.clone() };
+                (SpendParty { names, groups: Vec::new() }, Some(billed))
+            }
+        };
         let trace = edge.trace.as_deref().and_then(trace_bytes);
         let task = edge.task.as_ref().and_then(|task| task_bytes(task.as_str()));
         let (limits, overrun, sum) = (limits_text(&edge), overrun_text(&edge), sum_of(&edge));
@@ -104,7 +110,7 @@ impl EdgeRow {
     }
 }
 
-/// The edge of a row that has all columns, but for who pays, which another party says.
+/// The edge of a row that has all columns, but for who pays, which parties say.
 pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rusqlite::Result<Edge> {
     let this = hop(row)?;
     let opened = Timestamp::from_micros(made_at(this).as_micros().saturating_add(row.get(9)?));
@@ -133,6 +139,7 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         realm: realm.clone(),
         caller: caller.clone(),
         payer: None,
+        groups: Vec::new(),
         agent: agent.clone(),
         skill: row.get(6)?,
         peer: row.get(7)?,

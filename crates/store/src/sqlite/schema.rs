@@ -15,7 +15,7 @@ use crate::error::StoreError;
 
 /// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
 /// released: a change is a new one.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_push.sql"),
     include_str!("migrations/0003_push_version.sql"),
@@ -30,6 +30,7 @@ const MIGRATIONS: [&str; 14] = [
     include_str!("migrations/0012_reserved.sql"),
     include_str!("migrations/0013_overrun.sql"),
     include_str!("migrations/0014_no_daybook.sql"),
+    include_str!("migrations/0015_groups.sql"),
 ];
 
 /// Which of them is the one that posts what is left in a daybook.

@@ -6,6 +6,7 @@ use chancery_protocol::{HopId, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
+use super::calls::read_groups;
 use super::load::unreadable;
 use super::writer::{EDGE_STEP, EdgeStep, SUM_COLUMNS, Upkeep, read_sum};
 use crate::edge::Realms;
@@ -78,7 +79,7 @@ fn page(
         }
         let first = after.map_or(first, |after| after.max(first));
         let sql = format!(
-            "SELECT {SUM_COLUMNS}, realm, caller, agent FROM spend LEFT JOIN parties USING (party) \
+            "SELECT {SUM_COLUMNS}, realm, caller, agent, member_of FROM spend LEFT JOIN parties USING (party) \
              WHERE span = ?1 AND (at, party) > (?2, ?3) AND (?4 IS NULL OR realm = ?4) \
              ORDER BY at, party LIMIT ?5"
         );
@@ -97,7 +98,8 @@ fn page(
             let (place, sum) = read_sum(row)?;
             let realm: Option<Arc<str>> = row.get(9)?;
             let realm = realm.ok_or_else(|| unreadable("the party of a sum is not there"))?;
-            result.sums.push(Spend::new(place, (realm, row.get(10)?, row.get(11)?), sum));
+            let groups = read_groups(row.get_ref(12)?)?;
+            result.sums.push(Spend::new(place, (realm, row.get(10)?, row.get(11)?), groups, sum));
             last = Some(place);
         }
     }

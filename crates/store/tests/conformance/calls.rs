@@ -33,6 +33,7 @@ pub(crate) fn call(millis: i64) -> Edge {
         realm: "realm".into(),
         caller: "owner".into(),
         payer: None,
+        groups: Vec::new(),
         agent: "agent".into(),
         skill: None,
         peer: None,

@@ -99,7 +99,8 @@ macro_rules! store_suite {
                 realms_never_mix, a_query_looks_at_so_many_and_no_more, one_of_many_settles,
             }
             checks! { spend => open:
-                every_charge_is_counted_once_and_by_its_second, what_another_pays_is_counted_as_theirs, spans_grow_with_age_and_lose_nothing,
+                every_charge_is_counted_once_and_by_its_second, what_another_pays_is_counted_as_theirs, what_is_paid_with_other_groups_is_another_sum,
+                spans_grow_with_age_and_lose_nothing,
                 overruns_are_kept_and_added_up_by_themselves,
                 pages_of_sums_join, sums_never_overflow, the_dearest_root_comes_first,
                 a_root_is_counted_with_all_that_is_under_it,

@@ -1,5 +1,6 @@
 //! What was charged, added up: by caller and agent, and by root.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{Amount, Edge};
@@ -65,6 +66,35 @@ pub(crate) async fn what_another_pays_is_counted_as_theirs(open: impl Fn(StoreLi
     let kept = store.edges(&EdgeQuery::of(realm())).await.unwrap().edges;
     assert_eq!(kept.iter().map(|edge| edge.payer.clone()).collect::<Vec<_>>(), [None, None]);
     assert_eq!(total(&sums(&store, &realm(), 0).await), (12, 2));
+}
+
+pub(crate) async fn what_is_paid_with_other_groups_is_another_sum(open: impl Fn(StoreLimits) -> Store) {
+    let store = fresh(open);
+    let groups = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<Vec<Arc<str>>>();
+    let by = |number, names| Edge { groups: groups(names), ..call(number).by("realm", "bob", "agent") };
+    let paid_by_ann = Edge { payer: Some("ann".into()), ..by(4, &["team"]) };
+    let mut put = Vec::new();
+    for edge in [by(1, &["team", "staff"]), by(2, &[]), by(3, &["team", "staff"]), paid_by_ann] {
+        put.push(edge.settled(1_000, 5).put(&store).await);
+    }
+    assert_eq!(store.edges(&EdgeQuery::of(realm())).await.unwrap().edges, put);
+    let mut found: Vec<_> = sums(&store, &realm(), 0)
+        .await
+        .into_iter()
+        .map(|sum| (sum.caller.unwrap().to_string(), sum.groups, sum.charged.micro_usd))
+        .collect();
+    found.sort();
+    let expected = [
+        ("ann".to_owned(), groups(&["team"]), 5),
+        ("bob".to_owned(), groups(&[]), 5),
+        ("bob".to_owned(), groups(&["team", "staff"]), 10),
+    ];
+    assert_eq!(found, expected);
+    // The groups have still spent what a caller has spent who is deleted.
+    store.delete_owner("realm", "bob").await.unwrap();
+    let kept = sums(&store, &realm(), 0).await;
+    let of_team = kept.iter().filter(|sum| sum.groups.iter().any(|group| **group == *"team"));
+    assert_eq!(of_team.map(|sum| sum.charged.micro_usd).sum::<u64>(), 15);
 }
 
 pub(crate) async fn spans_grow_with_age_and_lose_nothing(open: impl Fn(StoreLimits) -> Store) {

@@ -82,6 +82,7 @@ fn edge() -> impl Strategy<Value = Edge> {
             },
             settled,
             payer: payer.filter(|payer| *payer != caller).map(|payer| CALLERS[payer].into()),
+            groups: Vec::new(),
             ..call(millis).by(REALMS[realm], CALLERS[caller], &agent.to_string())
         },
     )

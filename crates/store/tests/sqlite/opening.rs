@@ -70,7 +70,7 @@ async fn a_newer_version_is_refused_and_left_alone() {
     set(99).unwrap();
     let text = refusal(try_open(&path));
     assert!(text.contains("version is 99") && text.contains("newer program"), "{text}");
-    set(14).unwrap();
+    set(15).unwrap();
     assert_eq!(snapshot(&open(&path), "t").await.number, 1);
 }
 
@@ -100,7 +100,7 @@ async fn an_older_version_is_made_new() {
     is_sound(&store).await;
     drop(store);
     let version = Connection::open(&path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0));
-    assert_eq!(version, Ok(14));
+    assert_eq!(version, Ok(15));
 }
 
 #[tokio::test]

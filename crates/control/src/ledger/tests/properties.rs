@@ -133,6 +133,7 @@ impl World {
             realm: Arc::from("acme"),
             caller: Arc::from(format!("caller {caller}")),
             payer: None,
+            groups: Vec::new(),
             agent: Arc::from(format!("agent {agent}")),
             skill: None,
             peer: None,

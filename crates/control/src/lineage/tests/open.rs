@@ -82,6 +82,7 @@ pub(super) fn edge(hop: &OpenHop, settled: bool) -> Edge {
         realm: hop.realm.clone(),
         caller: hop.caller.clone(),
         payer: None,
+        groups: Vec::new(),
         agent: hop.agent.clone(),
         skill: None,
         peer: hop.peer.clone(),

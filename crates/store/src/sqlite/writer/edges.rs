@@ -10,8 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::Desk;
 use crate::edge::first_younger_than;
 use crate::limits::Retention;
-use crate::record::Scope;
-use crate::spend::{DAY, Fold, SpendPlace, Sum, ago};
+use crate::spend::{DAY, Fold, SpendParty, SpendPlace, Sum, ago};
 use crate::sqlite::edge::EdgeRow;
 
 /// What the writer knows of edges.
@@ -19,7 +18,7 @@ use crate::sqlite::edge::EdgeRow;
 pub(super) struct Tally {
     /// What this transaction has charged.
     sums: HashMap<SpendPlace, Sum, RandomState>,
-    parties: HashMap<Scope, i64, RandomState>,
+    parties: HashMap<SpendParty, i64, RandomState>,
     /// How many settled edges are kept.
     kept: i64,
     /// The same, if the transaction commits.
@@ -69,24 +68,26 @@ impl Tally {
         self.kept_then = self.kept;
     }
 
-    fn party(&mut self, connection: &Connection, names: &Scope) -> rusqlite::Result<i64> {
-        if let Some(party) = self.parties.get(names) {
+    fn party(&mut self, connection: &Connection, wanted: &SpendParty) -> rusqlite::Result<i64> {
+        if let Some(party) = self.parties.get(wanted) {
             return Ok(*party);
         }
         if self.parties.len() >= MOST_PARTIES {
             self.parties.clear();
         }
-        let values = [&*names.realm, &*names.owner, &*names.agent];
-        let sql = "SELECT party FROM parties WHERE realm = ? AND caller = ? AND agent = ?";
+        let SpendParty { names, groups } = wanted;
+        let groups = serde_json::to_string(groups).unwrap_or_else(|_| "[]".to_owned());
+        let values = [&*names.realm, &*names.owner, &*names.agent, &groups];
+        let sql = "SELECT party FROM parties WHERE realm = ? AND caller = ? AND agent = ? AND member_of = ?";
         let known = connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
         let party = match known {
             Some(party) => party,
             None => {
-                let sql = "INSERT INTO parties (realm, caller, agent) VALUES (?, ?, ?) RETURNING party";
+                let sql = "INSERT INTO parties (realm, caller, agent, member_of) VALUES (?, ?, ?, ?) RETURNING party";
                 connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?
             }
         };
-        self.parties.insert(names.clone(), party);
+        self.parties.insert(wanted.clone(), party);
         Ok(party)
     }
 }
@@ -120,7 +121,9 @@ impl Desk {
             }
             EdgeStep::Unname { realm, caller } => {
                 let sql = "UPDATE parties SET caller = NULL WHERE realm = ? AND caller = ?";
-                self.tally.parties.retain(|names, _| &*names.realm != realm || &*names.owner != caller);
+                let is_theirs =
+                    |party: &SpendParty| *party.names.realm == **realm && *party.names.owner == **caller;
+                self.tally.parties.retain(|party, _| !is_theirs(party));
                 self.connection.prepare_cached(sql)?.execute([realm, caller])
             }
             EdgeStep::Remove(hops) => self.remove_edges(hops),
