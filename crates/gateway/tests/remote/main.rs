@@ -38,6 +38,7 @@ mod wire;
 mod agents;
 mod caller;
 mod front;
+mod groups;
 mod records;
 
 mod contexts;
