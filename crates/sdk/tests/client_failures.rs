@@ -89,6 +89,31 @@ async fn a_send_that_never_left_is_repeated() {
 }
 
 #[tokio::test]
+async fn a_send_that_may_have_arrived_may_have_arrived_also_if_the_peer_is_gone_then() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let shown = card(&url, "JSONRPC", true).to_string();
+    let peer = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut heard = [0; 4096];
+            let length = stream.read(&mut heard).await.expect("a request");
+            if !heard[..length].starts_with(b"GET ") {
+                // The work is done, and nobody listens any more when it is sent again.
+                return drop((listener, stream));
+            }
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+            let answer = format!("{head}Content-Length: {}\r\n\r\n{shown}", shown.len());
+            stream.write_all(answer.as_bytes()).await.expect("an answer");
+        }
+    });
+    let client = sdk::Client::connect(&url).await.expect("a card");
+    let lost = client.send("x").await.expect_err("nobody answers");
+    peer.await.expect("it has heard of it");
+    assert!(!lost.was_never_sent(), "{lost}");
+}
+
+#[tokio::test]
 async fn a_busy_peer_is_asked_again_when_it_says() {
     let peer = Peer::agent("JSONRPC", false, |at, heard| match at {
         0 => Reply::Whole(503, vec![("retry-after", "1".to_owned())], "busy".to_owned()),

@@ -165,6 +165,7 @@ impl Client {
         let begins = Begins::of(request, &peer);
         let (mut failed, mut at) = (0, peer.understood.load(Ordering::Relaxed));
         let mut was_passed_over = false;
+        let mut first_seen = None;
         while let Some(interface) = peer.interfaces.get(at % peer.interfaces.len().max(1)) {
             address(request, interface, begins.as_ref());
             let error = match self.attempt(interface, request, &options.terms, patience, finish).await {
@@ -177,11 +178,13 @@ impl Client {
                 Err(late @ ClientError::TimedOut { .. }) => return Err(late),
                 Err(error) => error,
             };
+            let never_sent = error.was_never_sent();
             // Whoever cannot be reached one way may be reached another.
             let unknown = interface.wire.was_not_understood(request.operation(), &error);
             was_passed_over |= unknown;
-            at += usize::from(unknown || error.was_never_sent());
+            at += usize::from(unknown || never_sent);
             if (unknown || matches!(error, ClientError::Refused { .. })) && at < peer.interfaces.len() {
+                first_seen = first_seen.or((!never_sent).then_some(error));
                 continue;
             }
             if unknown {
@@ -191,8 +194,10 @@ impl Client {
             match retry::pause(&error, safe, failed, retries) {
                 Some(pause) if Instant::now() + pause < patience.until && self.transport().budget.spend() => {
                     sleep(pause).await;
+                    first_seen = first_seen.or((!never_sent).then_some(error));
                 }
-                _ => return Err(error),
+                // That the last try was not sent says nothing of those before it.
+                _ => return Err(first_seen.filter(|_| never_sent).unwrap_or(error)),
             }
         }
         Err(ClientError::NoInterface { offered: Vec::new() })
