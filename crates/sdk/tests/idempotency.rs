@@ -266,3 +266,20 @@ async fn a_key_must_be_of_sensible_length() {
     }
     assert_eq!(runs.get(), 0);
 }
+
+#[tokio::test]
+async fn what_may_be_said_once_is_refused_when_it_comes_twice() {
+    let (site, runs, _permits) = site(9).await;
+    for (name, values) in [
+        ("idempotency-key", ["one", "other"]),
+        ("x-budget-usd", ["0.05", "5"]),
+        ("chancery-lineage", ["one", "other"]),
+    ] {
+        for wire in WIRES {
+            let client = site.client(wire).with(name, values[0]).with_another(name, values[1]);
+            let answer = client.call("SendMessage", params("hi")).await;
+            assert_eq!(answer.refused(ErrorCode::InvalidParams).field, name);
+        }
+    }
+    assert_eq!(runs.get(), 0);
+}

@@ -6,6 +6,7 @@ use std::task::Waker;
 
 use super::account::Account;
 use super::queue::Waiter;
+use super::reservation::Reservation;
 use super::shortfall::{Frees, Refusal};
 use crate::Millis;
 
@@ -75,32 +76,24 @@ impl Line {
         let now = self.latest;
         let mut taken = Taken::default();
         let mut turn = 0;
-        while let Some(waiter) = self.callers.get(turn).and_then(|(_, waiters)| waiters.front()).cloned() {
-            if taken.stop(&waiter) {
+        while let Some((_, waiters)) = self.callers.get(turn) {
+            let Some((place, known)) = waiters
+                .iter()
+                .enumerate()
+                .find_map(|(place, waiter)| Some((place, taken.conclusion(waiter, now)?)))
+            else {
                 turn += 1;
                 continue;
-            }
-            let known = match waiter.attempt(now) {
-                Ok(reservation) => Ok(reservation),
-                Err(refusing) => {
-                    let short = waiter.shortfall(now);
-                    if short.frees != Frees::Never {
-                        taken.0.push(refusing.clone());
-                        turn += 1;
-                        continue;
-                    }
-                    Err(Refusal::Short(short))
-                }
             };
-            concluded.push(waiter.conclude(known));
-            self.served(turn);
+            concluded.push(waiters[place].conclude(known));
+            self.served(turn, place);
         }
     }
 
-    /// The first of this caller is out; the caller's next turn comes after all others'.
-    fn served(&mut self, turn: usize) {
+    /// One of this caller's is out; the caller's next turn comes after all others'.
+    fn served(&mut self, turn: usize, place: usize) {
         let Some((caller, mut waiters)) = self.callers.remove(turn) else { return };
-        waiters.pop_front();
+        waiters.remove(place);
         self.depth -= 1;
         if !waiters.is_empty() {
             self.callers.push_back((caller, waiters));
@@ -111,7 +104,7 @@ impl Line {
     pub(super) fn next_wakeup(&self, now: Millis) -> Option<Millis> {
         let mut next = self.first_deadline.filter(|_| self.depth > 0);
         let mut taken = Taken::default();
-        for waiter in self.callers.iter().filter_map(|(_, waiters)| waiters.front()) {
+        for waiter in self.callers.iter().flat_map(|(_, waiters)| waiters) {
             if taken.stop(waiter) {
                 continue;
             }
@@ -138,6 +131,25 @@ impl Line {
 // === impl Taken ===
 
 impl Taken {
+    /// What the wait of this one comes to. None if it goes on: behind somebody, or because an account has no room, which is taken
+    /// from now on.
+    fn conclusion(&mut self, waiter: &Waiter, now: Millis) -> Option<Result<Reservation, Refusal>> {
+        if self.stop(waiter) {
+            return None;
+        }
+        match waiter.attempt(now) {
+            Ok(reservation) => Some(Ok(reservation)),
+            Err(refusing) => {
+                let short = waiter.shortfall(now);
+                if short.frees != Frees::Never {
+                    self.0.push(refusing.clone());
+                    return None;
+                }
+                Some(Err(Refusal::Short(short)))
+            }
+        }
+    }
+
     /// Whether somebody waits in front of this one.
     fn stop(&self, waiter: &Waiter) -> bool {
         waiter.accounts.iter().any(|account| self.0.iter().any(|taken| Arc::ptr_eq(taken, account)))

@@ -20,7 +20,8 @@ pub fn media_types(message: &Message) -> Vec<&str> {
         .collect()
 }
 
-/// The skill that a message says it is for, under the skill extension: its id, as a text or as `{"id": …}`.
+/// The skill that a message says it is for, under the skill extension: its id, as a text or as `{"id": …}`. If the message and
+/// the request name different ones, both, which is no skill that any agent has: the agent might read either.
 pub fn named_skill(request: &SendMessageRequest) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -28,8 +29,36 @@ pub fn named_skill(request: &SendMessageRequest) -> Option<String> {
         Plain(String),
         Object { id: String },
     }
-    let of = |metadata: &Option<JsonObject>| metadata.as_ref()?.entry(SKILL_EXTENSION).ok().flatten();
-    match of(&request.message.metadata).or_else(|| of(&request.metadata))? {
+    let of = |metadata: &Option<JsonObject>| match metadata.as_ref()?.entry(SKILL_EXTENSION).ok()?? {
         Named::Plain(id) | Named::Object { id } => Some(id),
+    };
+    match (of(&request.message.metadata), of(&request.metadata)) {
+        (Some(one), Some(other)) if one != other => Some(format!("`{one}` and `{other}`")),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chancery_protocol::Message;
+
+    use super::*;
+
+    #[test]
+    fn two_skills_are_none_that_an_agent_has() {
+        let skill = |id: &str| JsonObject::parse(&format!(r#"{{"{SKILL_EXTENSION}":"{id}"}}"#)).ok();
+        let named = |of_message: Option<&str>, of_request: Option<&str>| {
+            let message = Message { metadata: of_message.and_then(skill), ..Message::user("x") };
+            named_skill(&SendMessageRequest {
+                tenant: String::new(),
+                message,
+                configuration: None,
+                metadata: of_request.and_then(skill),
+            })
+        };
+        assert_eq!(named(Some("a"), None).as_deref(), Some("a"));
+        assert_eq!(named(None, Some("a")).as_deref(), Some("a"));
+        assert_eq!(named(Some("a"), Some("a")).as_deref(), Some("a"));
+        assert_eq!(named(Some("a"), Some("b")).as_deref(), Some("`a` and `b`"));
     }
 }

@@ -41,11 +41,11 @@ pub(crate) fn context(
             EXTENSIONS_HEADER | v0_3::EXTENSIONS_HEADER => {
                 parse_extensions(text(name, value)?, &mut context.extensions);
             }
-            IDEMPOTENCY_KEY => context.idempotency_key = Some(text(name, value)?.to_owned()),
+            IDEMPOTENCY_KEY => once(&mut context.idempotency_key, name, text(name, value)?.to_owned())?,
             LAST_EVENT_ID => context.last_event = last_event(text(name, value)?)?,
             TRACEPARENT => context.traceparent = Some(text(name, value)?.to_owned()),
-            LINEAGE_HEADER => context.lineage = Some(text(name, value)?.to_owned()),
-            BUDGET_HEADER => context.ceiling_micro_usd = Some(ceiling(text(name, value)?)?),
+            LINEAGE_HEADER => once(&mut context.lineage, name, text(name, value)?.to_owned())?,
+            BUDGET_HEADER => once(&mut context.ceiling_micro_usd, name, ceiling(text(name, value)?)?)?,
             _ => {}
         }
     }
@@ -84,6 +84,14 @@ fn last_event(text: &str) -> Result<Option<u64>, Error> {
 fn ceiling(text: &str) -> Result<u64, Error> {
     parse_usd(text)
         .ok_or_else(|| Error::invalid_field("X-Budget-USD", "must be an amount in US dollars, such as 0.25"))
+}
+
+/// Two values for what can have one are refused: whichever counted, somebody on the way may have read the other.
+fn once<T>(place: &mut Option<T>, name: &HeaderName, value: T) -> Result<(), Error> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::invalid_field(name.as_str(), "must be sent only once")),
+    }
 }
 
 fn text<'a>(name: &HeaderName, value: &'a HeaderValue) -> Result<&'a str, Error> {

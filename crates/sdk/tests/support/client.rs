@@ -67,6 +67,12 @@ impl Client {
         self
     }
 
+    /// The same header once more.
+    pub fn with_another(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.append(name, HeaderValue::from_str(value).expect("a header value"));
+        self
+    }
+
     /// Leaves a header out.
     pub fn without(mut self, name: &'static str) -> Self {
         self.headers.remove(name);

@@ -120,6 +120,29 @@ fn a_large_call_is_not_starved_and_other_accounts_are_not_held_up() {
 }
 
 #[test]
+fn calls_of_one_caller_that_wait_at_one_agent_hold_up_none_to_another() {
+    let mut limits = Limits { global: per_minute(100), overflow: QUEUE, ..Limits::default() };
+    limits.agent.default = per_minute(5);
+    let ledger = Ledger::new(limits);
+    let ask = |agent: &str, amount| {
+        let agent = Scope::Agent(Arc::from(agent));
+        let accounts = [Scope::Global, agent].iter().filter_map(|scope| ledger.account(scope, NOON)).collect();
+        ledger.admit(&ledger.edition(), &Arc::from("ann"), accounts, usd(amount), None, NOON).unwrap()
+    };
+    let Admission::Reserved(busy) = ask("busy", 5) else { panic!("there is room") };
+    let (Admission::Waiting(mut first), Admission::Waiting(mut second)) = (ask("busy", 5), ask("busy", 1))
+    else {
+        panic!("there is no room")
+    };
+    let Admission::Reserved(_free) = ask("free", 5) else { panic!("nobody waits for this agent") };
+    // Those that wait at one agent keep their order.
+    busy.settle(usd(3), NOON);
+    assert!(let_in(&mut first).is_none() && let_in(&mut second).is_none());
+    drop(first);
+    assert!(let_in(&mut second).is_some());
+}
+
+#[test]
 fn the_queue_has_an_end() {
     let ledger = ledger(10, 10, QUEUE);
     let _held = reserve(accounts(&ledger, "ann"), usd(10), NOON).unwrap();
