@@ -105,6 +105,34 @@ async fn a_body_over_the_limit_is_refused_with_413() {
 }
 
 #[tokio::test]
+async fn an_answer_says_whether_the_connection_goes_on() {
+    let site = serve(echo()).await;
+    for (path, expected) in [("/nobody/", "404"), ("/", "200"), ("/.well-known/agent-card.json", "405")] {
+        let mut stream = TcpStream::connect(site.address).await.expect("a connection");
+        for _ in 0..2 {
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n\
+                 Content-Length: {}\r\n\r\n",
+                LIST.len()
+            );
+            // The head alone: whoever answers it has not read what comes later.
+            stream.write_all(head.as_bytes()).await.expect("it is there");
+            if expected == "200" {
+                stream.write_all(LIST.as_bytes()).await.expect("it is there");
+            }
+            let mut answer = vec![0; 16 << 10];
+            let length = within("an answer", stream.read(&mut answer)).await.expect("an answer");
+            let answer = String::from_utf8_lossy(&answer[..length]).to_lowercase();
+            assert_eq!(status(&answer), expected, "{path}: {answer}");
+            assert_eq!(answer.contains("connection: close"), expected != "200", "{path}: {answer}");
+            if expected != "200" {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn limits_can_be_set() {
     let limits = ServerLimits { body_bytes: 500, headers: 8, ..ServerLimits::default() };
     let site = serve_with(|server| server.agent(echo()).limits(limits)).await;

@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use chancery_protocol::{Error, ErrorCode};
 use futures_core::Stream;
 use http::StatusCode;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use pin_project_lite::pin_project;
 
 use crate::binding::grpc::Frames;
 use crate::binding::sse::EventFrames;
@@ -29,6 +32,15 @@ enum Kind {
 
 /// What comes piece by piece.
 struct Pieces(Pin<Box<dyn Stream<Item = Bytes> + Send>>);
+
+pin_project! {
+    /// The body of a request, and whether it was read to its end.
+    pub(super) struct RequestBody<B> {
+        #[pin]
+        body: B,
+        is_read: Arc<AtomicBool>,
+    }
+}
 
 /// Why a body was not read.
 #[derive(Debug)]
@@ -122,6 +134,41 @@ impl From<String> for Body {
 impl std::fmt::Debug for Pieces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Pieces")
+    }
+}
+
+// === impl RequestBody ===
+
+impl<B: HttpBody> RequestBody<B> {
+    /// The body, and what tells whether it was read.
+    pub(super) fn new(body: B) -> (Self, Arc<AtomicBool>) {
+        let is_read = Arc::new(AtomicBool::new(body.is_end_stream()));
+        (Self { body, is_read: is_read.clone() }, is_read)
+    }
+}
+
+impl<B: HttpBody<Data = Bytes>> HttpBody for RequestBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let mut this = self.project();
+        let polled = this.body.as_mut().poll_frame(context);
+        if matches!(polled, Poll::Ready(None)) || this.body.is_end_stream() {
+            this.is_read.store(true, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -2,17 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_protocol::{AgentCard, BoxFuture, DynEndpoint, Error, Principal, TaskId, box_future};
-use http::Response;
+use http::{HeaderValue, Response, Version, header};
 use tower_layer::Layer as _;
 use tower_service::Service as _;
 
-use super::body::Body;
+use super::body::{Body, RequestBody};
 use super::cors::Cors;
 use super::grpc::MeantFor;
 use super::guard::Guard;
@@ -304,14 +305,20 @@ impl Service {
         if let Some(agent) = &self.agent {
             head.extensions.insert(MeantFor(agent.clone()));
         }
+        let (body, is_read) = RequestBody::new(body);
         box_future(|| async move {
-            Ok(match site.guard() {
+            let mut response = match site.guard() {
                 None => site.respond(&head, body).await,
                 Some(guard) => {
                     let source = site.proxies.source(peer, &head.headers);
                     site.respond_guarded(&**guard, source, &mut head, body).await
                 }
-            })
+            };
+            // hyper closes a connection on which a body was left unread. Who is not told sends its next request there.
+            if head.version < Version::HTTP_2 && !is_read.load(Ordering::Relaxed) {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response)
         })
     }
 }

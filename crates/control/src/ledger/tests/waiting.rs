@@ -126,7 +126,8 @@ fn calls_of_one_caller_that_wait_at_one_agent_hold_up_none_to_another() {
     let ledger = Ledger::new(limits);
     let ask = |agent: &str, amount| {
         let agent = Scope::Agent(Arc::from(agent));
-        let accounts = [Scope::Global, agent].iter().filter_map(|scope| ledger.account(scope, NOON)).collect();
+        let accounts =
+            [Scope::Global, agent].iter().filter_map(|scope| ledger.account(scope, NOON)).collect();
         ledger.admit(&ledger.edition(), &Arc::from("ann"), accounts, usd(amount), None, NOON).unwrap()
     };
     let Admission::Reserved(busy) = ask("busy", 5) else { panic!("there is room") };
