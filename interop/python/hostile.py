@@ -190,6 +190,18 @@ def usage(_, asked, task):
     yield 'task', task
 
 
+def spent(desk, asked, task):
+    """Works, says what that has cost by now, and nothing of it when it is over. Waits for a gate in between."""
+    gate, _, words = asked.rest.partition(' ')
+    yield 'task', task.at('working', 'on it')
+    task.status_metadata = {USAGE: f'{VERBATIM}{words}{VERBATIM}'}
+    yield 'status', task.at('working', 'so much by now')
+    task.status_metadata = None
+    while not desk.gate(gate).wait(0.02) and not task.stopped.is_set():
+        pass
+    yield 'status', task.at('completed')
+
+
 def mirror(_, asked, task):
     """Tells everything that it was told, wherever there is room for it."""
     heard = {'headers': asked.headers, 'message': asked.message, 'metadata': asked.metadata}
@@ -267,7 +279,7 @@ BEHAVIOURS = {
     'echo': echo, 'message': message, 'error': error, 'busy': busy, 'cut': cut, 'nonsense': nonsense, 'die': die,
     'slow': slow, 'hold': hold, 'late': late, 'work': work, 'usage': usage, 'mirror': mirror, 'ask': ask,
     'mirror-message': mirror_message, 'mirror-ask': mirror_ask, 'mirror-hold': mirror_hold, 'same': same,
-    'call': call,
+    'call': call, 'spent': spent,
 }  # fmt: skip
 
 

@@ -149,6 +149,7 @@ impl Plane {
             watched: None,
         };
         let held = Held::new(self.clone(), leaving, given);
+        held.restore_used(edge.used);
         held.has_begun();
         Some(held)
     }

@@ -72,6 +72,9 @@ pub struct Edge {
     /// Where it comes from, if another gateway let through the call that it is made for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Arc<CallOrigin>>,
+    /// What it is known to have used while it is open.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub used: Usage,
     /// What came of it, once it is over or waits for its caller.
     pub settled: Option<Settled>,
 }

@@ -71,6 +71,11 @@ impl Usage {
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(more.cost_micro_usd);
     }
 
+    /// Whether it is nothing at all.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Tokens, read and written together.
     pub fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)

@@ -126,6 +126,7 @@ impl Pass {
             caller: "anonymous".into(),
             payer: None,
             groups: Vec::new(),
+            used: chancery_protocol::Usage::default(),
             agent: "agent".into(),
             skill: None,
             peer: None,

@@ -212,6 +212,7 @@ fn edge(scope: &Scope, task: &TaskId) -> Edge {
         caller: scope.owner.clone(),
         payer: None,
         groups: Vec::new(),
+        used: chancery_protocol::Usage::default(),
         agent: scope.agent.clone(),
         skill: Some("rag.query".into()),
         peer: None,

@@ -89,6 +89,8 @@ struct Spent {
     is_dispatched: bool,
     /// Whether the journal knows the task, so that it can be stopped.
     begun: bool,
+    /// Whether it has grown since its record was made, and the journal may not know that yet.
+    is_outdated: bool,
     stop: Stopping,
 }
 
@@ -163,6 +165,8 @@ impl Held {
 
     /// The record of the call as it now stands.
     pub(crate) fn edge(&self, settled: Option<Settled>) -> Box<Edge> {
+        let used = self.used_by_now(settled.is_some());
+        let peer = self.spent.lock().other_member.clone().or_else(|| self.open.peer.clone());
         Box::new(Edge {
             hop: self.open.hop,
             root: self.open.root,
@@ -175,14 +179,38 @@ impl Held {
             groups: self.payer.identity.groups.clone(),
             agent: self.open.agent.clone(),
             skill: self.skill.clone(),
-            peer: self.spent.lock().other_member.clone().or_else(|| self.open.peer.clone()),
+            peer,
             task: self.open.task().cloned(),
             opened: self.opened.into(),
             reserved: self.reserved(),
             limits: self.limits(settled.is_some()),
             origin: self.open.origin.clone().filter(|_| self.open.parent.is_none()),
+            used,
             settled,
         })
+    }
+
+    /// What it is known to have used, for who goes on with it.
+    fn used_by_now(&self, is_settled: bool) -> Usage {
+        let Spent { before, total, .. } = *self.spent.lock();
+        total.filter(|_| !is_settled).map_or_else(Usage::default, |total| settlement::less(total, before))
+    }
+
+    /// It holds more than its record says, or has used more: another process is to know that.
+    pub(crate) fn has_grown(&self) {
+        let is_known = {
+            let mut spent = self.spent.lock();
+            spent.is_outdated = !spent.begun;
+            spent.begun
+        };
+        if is_known && !self.settled.load(Ordering::Acquire) {
+            self.plane.hands.record(self.edge(None));
+        }
+    }
+
+    /// It goes on with what an earlier process knew of it.
+    pub(crate) fn restore_used(&self, used: Usage) {
+        self.spent.lock().total = Some(used).filter(|used| !used.is_zero());
     }
 
     /// What is to be known of its limits by who goes on with it; once it is settled, by who goes on with what it led to.
@@ -296,19 +324,32 @@ impl Hold for Held {
     }
 
     fn resume(&self, consumed: Usage) {
-        self.spent.lock().before = consumed;
+        let mut spent = self.spent.lock();
+        let Spent { before, total, .. } = &mut *spent;
+        if let Some(total) = total {
+            *total = settlement::less(*total, *before);
+            total.add(consumed);
+        }
+        *before = consumed;
     }
 
     fn begin(&self, task: &TaskId) -> Box<Edge> {
         self.open.began(task);
         self.watch_time();
+        self.spent.lock().is_outdated = false;
         self.edge(None)
     }
 
     fn began(&self) {
-        let mut spent = self.spent.lock();
-        spent.begun = true;
-        self.stop_what_has_begun(&mut spent);
+        let is_outdated = {
+            let mut spent = self.spent.lock();
+            spent.begun = true;
+            self.stop_what_has_begun(&mut spent);
+            spent.is_outdated
+        };
+        if is_outdated {
+            self.has_grown();
+        }
     }
 
     fn dispatched(&self) {
@@ -339,8 +380,16 @@ impl Hold for Held {
         let afforded = self.afford(less(total, before));
         // An agent elsewhere tells what it has spent already; one here asks first, and does not if it is refused.
         if afforded.is_ok() || self.source != CostSource::Metered {
-            let mut spent = self.spent.lock();
-            spent.total = most(spent.total, Some(total));
+            let has_used_more = {
+                let mut spent = self.spent.lock();
+                let known = spent.total;
+                spent.total = most(known, Some(total));
+                spent.total != known
+            };
+            // One here holds what it may use, and that is on record.
+            if has_used_more && self.source != CostSource::Metered {
+                self.has_grown();
+            }
         }
         if let Err(denied) = &afforded {
             self.stop(Some(denied.to_string()));

@@ -113,7 +113,10 @@ impl Held {
         if more.is_zero() || self.tariff.is_untrusted() {
             return Ok(());
         }
-        reservation.extend(more, self.plane.hands.now()).map_err(Denied::from)
+        reservation.extend(more, self.plane.hands.now()).map_err(Denied::from)?;
+        drop(grants);
+        self.has_grown();
+        Ok(())
     }
 
     /// Charges what the call came to and gives back what it holds; only the first time.

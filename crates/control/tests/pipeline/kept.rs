@@ -42,6 +42,38 @@ fn what_a_caller_wants_to_spend_at_most_holds_after_a_restart() {
 }
 
 #[test]
+fn what_a_call_holds_and_has_used_by_now_is_known_after_a_restart() {
+    let setup = Setup { usd_per_minute: Some(1_000_000), price: Some(100), ..Setup::default() };
+    let usage = |cost_micro_usd| Usage { cost_micro_usd, ..Usage::default() };
+    let restored = |world: &Arc<World>| {
+        let edge = world.records.lock().last().expect("it is on record").clone();
+        let after = plane(&Setup { edges: vec![edge.clone()], ..setup.clone() }, world);
+        (after.restore(&[edge]).remove(0).hold, held(&after, "alice").0)
+    };
+
+    // One that runs here asks before it spends.
+    let world = Arc::new(World::default());
+    let (before, at_work) = (plane(&setup, &world), working());
+    let hold = begun(&pipeline(&before, "worker", at_work.clone()), &at_work, call("alice"), "t-1");
+    hold.set_aside(usage(5_000)).expect("there is room");
+    let (again, is_held) = restored(&world);
+    assert_eq!(is_held, 5_000);
+    let settled = again.settle(&TaskId::from("t-1"), CallOutcome::Unknown(None), None).settled;
+    assert_eq!(settled.charged.micro_usd, 5_000);
+
+    // One elsewhere says what it has spent, and may not say it again.
+    let world = Arc::new(World::default());
+    let (before, at_work) = (plane(&setup, &world), working());
+    let hold = begun(&remote(&before, "worker", at_work.clone()), &at_work, call("alice"), "t-1");
+    hold.spend(usage(7_000)).expect("there is room");
+    let (again, is_held) = restored(&world);
+    assert_eq!(is_held, 7_000);
+    let completed = CallOutcome::Task(TaskState::Completed);
+    let settled = again.settle(&TaskId::from("t-1"), completed, None).settled;
+    assert_eq!(settled.charged.micro_usd, 7_000);
+}
+
+#[test]
 fn what_policy_allows_a_call_holds_after_a_restart() {
     let world = Arc::new(World::default());
     let policy = PolicyLimits {

@@ -82,6 +82,7 @@ mod tests {
             caller: caller.into(),
             payer: None,
             groups: Vec::new(),
+            used: chancery_protocol::Usage::default(),
             agent: agent.into(),
             skill: None,
             peer: None,

@@ -200,6 +200,51 @@ async fn whatever_else_an_endpoint_answers_the_caller_gets_a_clear_failure() {
     assert_eq!(status(&task), "The answer was cut off after 2 tokens");
 }
 
+/// Of an answer of ten tokens, which are a cent each, and next to nothing is asked for what is read.
+const PRICED: &str = "price_per_1k_output_tokens = 10.0\nprice_per_1k_input_tokens = 0.000001\nmax_output_tokens = 10\nmax_retries = 0";
+const BUDGET: &str = "[budget.caller]\nmax_usd_per_day = 1.0\n";
+
+#[tokio::test]
+async fn where_nobody_knows_what_an_endpoint_did_what_was_held_is_charged() {
+    let cases = [
+        (Reply::BreaksOff(&[]), 100_000, "held"),
+        (Reply::Busy(500, None), 100_000, "held"),
+        (Reply::Strange(200, "<html>"), 100_000, "held"),
+        (Reply::BreaksOff(&["half"]), 10_000, "metered"),
+        // It was turned away.
+        (Reply::Busy(429, None), 0, "declared"),
+        (Reply::Strange(401, "wrong key"), 0, "declared"),
+    ];
+    for (reply, expected, source) in cases {
+        let endpoint = Endpoint::start(vec![reply]).await;
+        let gateway = Gateway::start(&format!("{BUDGET}{}", model(&endpoint, PRICED)));
+        let task = ask(&gateway.client("it").await, "hi").await;
+        let (used, from) = usage(&task);
+        let charged = used.cost_micro_usd / 1_000 * 1_000;
+        assert_eq!((charged, from.as_str(), endpoint.times()), (expected, source, 1), "{task:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_held_for_an_answer_outlives_a_kill() {
+    let endpoint = Endpoint::start(vec![Reply::Hangs(&[])]).await;
+    let mut gateway = Gateway::start(&format!("{BUDGET}{}", model(&endpoint, PRICED)));
+    let client = gateway.client("it").await;
+    let asking = tokio::spawn(async move { client.send(Message::user("hi")).await });
+    while endpoint.times() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    gateway.kill();
+    gateway.restart();
+    let _ = asking.await;
+    let rows = gateway.run(&["spend", "export"]);
+    let mut rows = csv::Reader::from_reader(rows.as_bytes());
+    let charged =
+        rows.headers().expect("a head").iter().position(|name| name == "charged_usd").expect("it is there");
+    let row = rows.records().next().expect("a call").expect("a row");
+    assert!(row[charged].starts_with("0.10"), "{row:?}");
+}
+
 #[tokio::test]
 async fn a_cancel_hangs_up_and_charges_what_was_shown() {
     let endpoint = Endpoint::start(vec![Reply::Hangs(&["a", "b", "c"])]).await;

@@ -157,3 +157,33 @@ async fn an_agent_that_honours_keys_is_asked_again_for_what_it_had_not_answered(
 async fn a_task_that_an_agent_has_shown_is_followed_after_a_kill() {
     judge(&goes_on("hold").await);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_agent_has_reported_before_a_kill_is_charged_although_it_does_not_say_it_again() {
+    let hostile = Hostile::start().await;
+    let sections = hostile.sections("far", "-", "price = { per_call = 0.01 }\nexchange = \"stream\"");
+    let budget = "[budget.caller]\nmax_usd_per_day = 10.0\n";
+    let mut gateway = Gateway::start(&format!("{budget}{sections}"));
+    let streams: Vec<_> = SPOKEN
+        .iter()
+        .map(|spoken| {
+            let caller = Caller::new(&gateway, spoken.name("far"));
+            (caller.clone(), caller.stream(r#"spent now {"costMicroUsd": 50000}"#))
+        })
+        .collect();
+    let has_reported = |gateway: &Gateway| {
+        let rows = exported(gateway, "far");
+        rows.len() == SPOKEN.len() && rows.iter().all(|row| row.charged_or_held() == 50_000)
+    };
+    until("all reports are held", || has_reported(&gateway)).await;
+    gateway.kill_and_restart();
+    drop(streams);
+    hostile.open("now").await;
+    let rows = settled(&gateway, "far", SPOKEN.len()).await;
+    let wrong: Vec<_> = rows
+        .iter()
+        .filter(|row| row.at("settled").is_empty() || row.charged() != 50_000)
+        .map(|row| format!("{}: {} is charged, {}", row.at("agent"), row.charged(), row.at("state")))
+        .collect();
+    judge(&wrong);
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Amount, CallLimits, CallOrigin, CostSource, Edge, HopId, Settled, TaskId, Timestamp,
+    Amount, CallLimits, CallOrigin, CostSource, Edge, HopId, Settled, TaskId, Timestamp, Usage,
 };
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
@@ -119,7 +119,7 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         Ok(Amount { micro_usd: count(first)?, tokens: count(first + 1)?, tasks: count(first + 2)? })
     };
     let optional = |column| row.get_ref(column)?.as_blob_or_null()?.map(hop_of).transpose();
-    let Kept { limits, origin } = limits_of(row.get_ref(LIMITS)?)?;
+    let Kept { limits, origin, used } = limits_of(row.get_ref(LIMITS)?)?;
     let settled = match row.get::<_, Option<i64>>(14)? {
         None => None,
         Some(at) => Some(Settled {
@@ -140,6 +140,7 @@ pub(super) fn read(row: &Row<'_>, [realm, caller, agent]: [&Arc<str>; 3]) -> rus
         caller: caller.clone(),
         payer: None,
         groups: Vec::new(),
+        used,
         agent: agent.clone(),
         skill: row.get(6)?,
         peer: row.get(7)?,
@@ -270,19 +271,22 @@ fn sum_of(edge: &Edge) -> u32 {
     sum::of(&[&bytes])
 }
 
-/// What only some calls have: limits of their own, and another gateway that they come from.
+/// What only some calls have: limits of their own, another gateway that they come from, and what they have used by now.
 #[derive(Default, Serialize, Deserialize)]
 struct Kept {
     #[serde(flatten)]
     limits: CallLimits,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<Arc<CallOrigin>>,
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    used: Usage,
 }
 
 /// What is kept of that; nothing of most calls.
 fn limits_text(edge: &Edge) -> Option<String> {
-    let kept = Kept { limits: edge.limits, origin: edge.origin.clone() };
-    if kept.limits.is_none() && kept.origin.is_none() { None } else { serde_json::to_string(&kept).ok() }
+    let kept = Kept { limits: edge.limits, origin: edge.origin.clone(), used: edge.used };
+    let is_none = kept.limits.is_none() && kept.origin.is_none() && kept.used.is_zero();
+    if is_none { None } else { serde_json::to_string(&kept).ok() }
 }
 
 fn limits_of(kept: ValueRef<'_>) -> rusqlite::Result<Kept> {

@@ -34,6 +34,7 @@ pub(crate) fn call(millis: i64) -> Edge {
         caller: "owner".into(),
         payer: None,
         groups: Vec::new(),
+        used: chancery_protocol::Usage::default(),
         agent: "agent".into(),
         skill: None,
         peer: None,

@@ -83,6 +83,7 @@ fn edge() -> impl Strategy<Value = Edge> {
             settled,
             payer: payer.filter(|payer| *payer != caller).map(|payer| CALLERS[payer].into()),
             groups: Vec::new(),
+            used: chancery_protocol::Usage::default(),
             ..call(millis).by(REALMS[realm], CALLERS[caller], &agent.to_string())
         },
     )

@@ -134,6 +134,7 @@ impl World {
             caller: Arc::from(format!("caller {caller}")),
             payer: None,
             groups: Vec::new(),
+            used: chancery_protocol::Usage::default(),
             agent: Arc::from(format!("agent {agent}")),
             skill: None,
             peer: None,

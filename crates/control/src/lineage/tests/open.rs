@@ -83,6 +83,7 @@ pub(super) fn edge(hop: &OpenHop, settled: bool) -> Edge {
         caller: hop.caller.clone(),
         payer: None,
         groups: Vec::new(),
+        used: chancery_protocol::Usage::default(),
         agent: hop.agent.clone(),
         skill: None,
         peer: hop.peer.clone(),

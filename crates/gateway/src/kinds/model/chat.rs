@@ -18,6 +18,7 @@ use crate::config::ModelSection;
 
 /// What stands in the last event.
 const DONE: &str = "[DONE]";
+const BROKE_OFF: &str = "The answer of the model broke off";
 /// How large one piece of an answer may be, and an answer that comes as a whole.
 const MOST: usize = 4 << 20;
 /// How much of an answer that is none is kept for the log.
@@ -131,23 +132,27 @@ impl Chat {
             "stream_options": {"include_usage": true},
         });
         let body = Bytes::from(serde_json::to_vec(&body)?);
-        let (mut wait, mut was_reached) = (FIRST_WAIT, false);
+        let (mut wait, mut was_reached, mut may_have_answered) = (FIRST_WAIT, false, false);
         for tries in 0.. {
             let asked = self.web.post(self.url.clone(), self.headers.clone(), body.clone()).await;
             let (after, failure) = match asked {
-                Ok(answer) if answer.status().is_success() => return Answer::read(answer).await,
+                Ok(answer) if answer.status().is_success() => {
+                    return Answer::read(answer).await.map_err(Failure::unanswered);
+                }
                 Ok(answer) if is_passing(answer.status()) => {
-                    was_reached = true;
+                    // One that turns a request away has not worked on it; one that failed may have.
+                    (was_reached, may_have_answered) =
+                        (true, may_have_answered || answer.status().is_server_error());
                     (answer.retry_after(), busy(answer).await)
                 }
                 Ok(answer) => return Err(refused(answer).await),
                 Err(error @ WebError::Connect(_)) if was_reached => (None, unreachable(error)),
                 Err(error @ WebError::Connect(_)) => (None, unreachable(error).never_sent()),
-                Err(error) => return Err(broken(error)),
+                Err(error) => return Err(broken(error).unanswered()),
             };
             let pause = after.unwrap_or(wait);
             if tries >= self.max_retries || pause > LONGEST_WAIT {
-                return Err(failure);
+                return Err(if may_have_answered { failure.unanswered() } else { failure });
             }
             tracing::warn!(
                 model = self.model,
@@ -194,7 +199,7 @@ fn unreachable(error: WebError) -> Failure {
 }
 
 fn broken(error: WebError) -> Failure {
-    Failure::public("The answer of the model broke off").caused_by(error)
+    Failure::public(BROKE_OFF).caused_by(error)
 }
 
 // === impl Answer ===
@@ -229,7 +234,7 @@ impl Answer {
                 (Some(data), _) => self.take(&data)?,
                 // Some endpoints just close.
                 (None, Some(_)) => return Ok(Piece::End(self.ended.take().unwrap_or(Ended::Stopped))),
-                (None, None) => return Err(Failure::public("The answer of the model broke off")),
+                (None, None) => return Err(Failure::public(BROKE_OFF)),
             }
         }
     }

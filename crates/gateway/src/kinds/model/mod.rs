@@ -75,6 +75,7 @@ impl Agent for ModelAgent {
                 "The model took longer than the {} ms that it may take",
                 limit.as_millis()
             ))
+            .unanswered()
         };
         timeout(limit, self.answer(&turn)).await.unwrap_or_else(|_| Err(late()))
     }
@@ -91,7 +92,11 @@ impl ModelAgent {
         })?;
         turn.dispatch().await?;
         let answer = self.chat.ask(&messages, most).await?;
-        let ended = show(turn, answer, &mut spending).await?;
+        let shown = show(turn, answer, &mut spending).await;
+        // What was shown before an answer broke off is charged, and nothing else; of one that showed nothing, nobody knows
+        // what it has cost.
+        let has_shown = spending.has_shown();
+        let ended = shown.map_err(|failure| if has_shown { failure } else { failure.unanswered() })?;
         let has_said = spending.has_shown();
         spending.finish();
         Ok(ended.outcome(has_said, most))
