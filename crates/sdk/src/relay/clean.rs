@@ -1,5 +1,7 @@
 //! What an agent elsewhere says, without what it may not say here, and with what is said here of where it comes from.
 
+use std::ops::Range;
+
 use chancery_protocol::{
     Artifact, Content, ContextId, Error, ErrorCode, Json, JsonObject, LINEAGE_EXTENSION, Message, Part,
     StreamResponse, TaskId,
@@ -48,23 +50,45 @@ pub(super) struct Scrubber {
     tokens: Vec<TokenDigest>,
 }
 
-/// The digest of a lineage token.
+/// By what a lineage token is known again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct TokenDigest(String);
+pub(super) struct TokenDigest {
+    digest: String,
+    /// Where its two dots are, and how long it is.
+    dots: [usize; 2],
+    length: usize,
+}
 
 /// What stands in the place of a token.
 const SCRUBBED: &str = "[lineage token]";
-/// How long a token is at least.
-const SHORTEST_TOKEN: usize = 64;
 /// How many tokens of a task are remembered.
 const TOKENS: usize = 8;
 
 impl TokenDigest {
     fn of(token: &str) -> Self {
-        let digest = Sha256::digest(token);
-        Self(digest[..16].iter().map(|byte| format!("{byte:02x}")).collect())
+        let token = token.as_bytes();
+        Self { digest: digest(token), dots: dots(token), length: token.len() }
     }
+
+    /// The token whose first dot is at this place, if it is this one.
+    fn around(&self, text: &[u8], dot: usize) -> Option<Range<usize>> {
+        let start = dot.checked_sub(self.dots[0])?;
+        let token = text.get(start..start + self.length)?;
+        let is_it = dots(token) == self.dots && digest(token) == self.digest;
+        is_it.then_some(start..start + self.length)
+    }
+}
+
+/// Where the first two dots are.
+fn dots(token: &[u8]) -> [usize; 2] {
+    let dot =
+        |from: usize| token[from..].iter().position(|byte| *byte == b'.').map_or(token.len(), |at| from + at);
+    let first = dot(0);
+    [first, dot((first + 1).min(token.len()))]
+}
+
+fn digest(token: &[u8]) -> String {
+    Sha256::digest(token)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Scrubber {
@@ -83,21 +107,23 @@ impl Scrubber {
         &self.tokens
     }
 
-    /// The tokens that a text tells.
-    fn tokens_in<'a>(&self, text: &'a str) -> Vec<&'a str> {
+    /// Where a text tells a token: wherever it stands, and whatever it touches.
+    fn tokens_in(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let mut found: Vec<Range<usize>> = Vec::new();
         if self.tokens.is_empty() {
-            return Vec::new();
+            return found;
         }
-        let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
-        let words = text.split(|char| !is_part(char)).filter(|word| word.len() >= SHORTEST_TOKEN);
-        // A token may end a sentence.
-        let tokens = words.map(|word| word.trim_matches('.')).filter(|word| word.split('.').count() == 3);
-        tokens.filter(|token| self.tokens.contains(&TokenDigest::of(token))).collect()
+        for dot in text.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(dot, _)| dot) {
+            if found.last().is_none_or(|last| dot >= last.end) {
+                found.extend(self.tokens.iter().find_map(|token| token.around(text, dot)));
+            }
+        }
+        found
     }
 
     /// Whether a text tells a token.
     pub(super) fn tells(&self, text: &str) -> bool {
-        !self.tokens_in(text).is_empty()
+        !self.tokens_in(text.as_bytes()).is_empty()
     }
 
     /// An event without tokens and without ids of the agent's own tasks.
@@ -133,6 +159,7 @@ impl Scrubber {
     pub(super) fn message(&self, message: &mut Message) {
         self.metadata(&mut message.metadata);
         message.parts.iter_mut().for_each(|part| self.part(part));
+        message.extensions.iter_mut().for_each(|uri| self.text(uri));
         (message.task_id, message.context_id) = (None, None);
         message.reference_task_ids.clear();
     }
@@ -141,6 +168,10 @@ impl Scrubber {
         self.metadata(&mut artifact.metadata);
         self.text(&mut artifact.name);
         self.text(&mut artifact.description);
+        artifact.extensions.iter_mut().for_each(|uri| self.text(uri));
+        if self.tells(artifact.artifact_id.as_str()) {
+            artifact.artifact_id = self.without_tokens(artifact.artifact_id.as_str()).into();
+        }
         artifact.parts.iter_mut().for_each(|part| self.part(part));
     }
 
@@ -152,10 +183,18 @@ impl Scrubber {
                 let clean = Json::parse(&self.without_tokens(data.as_str()));
                 part.content = clean.map_or_else(|_| Content::Text(SCRUBBED.to_owned()), Content::Data);
             }
-            Content::Raw(bytes) if std::str::from_utf8(bytes).is_ok_and(|text| self.tells(text)) => {
-                *bytes = self.without_tokens(&String::from_utf8_lossy(bytes)).into();
+            Content::Raw(bytes) => {
+                let tokens = self.tokens_in(bytes);
+                if !tokens.is_empty() {
+                    *bytes = replaced(bytes, &tokens).into();
+                }
             }
-            Content::Data(_) | Content::Raw(_) => {}
+            Content::Data(_) => {}
+        }
+        for said in [&mut part.filename, &mut part.media_type].into_iter().flatten() {
+            if self.tells(said) {
+                *said = self.without_tokens(said).into();
+            }
         }
     }
 
@@ -175,8 +214,20 @@ impl Scrubber {
     }
 
     fn without_tokens(&self, text: &str) -> String {
-        self.tokens_in(text).iter().fold(text.to_owned(), |text, token| text.replace(token, SCRUBBED))
+        let clean = replaced(text.as_bytes(), &self.tokens_in(text.as_bytes()));
+        String::from_utf8_lossy(&clean).into_owned()
     }
+}
+
+fn replaced(text: &[u8], tokens: &[Range<usize>]) -> Vec<u8> {
+    let (mut clean, mut from) = (Vec::with_capacity(text.len()), 0);
+    for token in tokens {
+        clean.extend_from_slice(&text[from..token.start]);
+        clean.extend_from_slice(SCRUBBED.as_bytes());
+        from = token.end;
+    }
+    clean.extend_from_slice(&text[from..]);
+    clean
 }
 
 #[cfg(test)]
@@ -196,6 +247,12 @@ mod tests {
                 Json::parse(&format!(r#"{{"headers":{{"chancery-lineage":"{token}"}},"n":1.0}}"#)).unwrap(),
             ),
             Part::raw(token.clone()),
+            Part::text(format!("x{token}y _{token}_ -{token} {token}.x {token}{token}")),
+            Part {
+                filename: Some(token.clone().into()),
+                media_type: Some(token.clone().into()),
+                ..Part::raw([&[0xFF][..], token.as_bytes()].concat())
+            },
         ];
         let metadata = format!(r#"{{"x":"Bearer {token}","urn:chancery:ext:lineage:v1":1}}"#);
         parts[0].metadata = JsonObject::parse(&metadata).ok();
@@ -205,8 +262,21 @@ mod tests {
         };
         let written = serde_json::to_string(&clean.parts).unwrap();
         assert!(!written.contains(&token) && !written.contains("urn:chancery"), "{written}");
-        assert_eq!(written.matches(SCRUBBED).count(), 4, "{written}");
+        assert_eq!(written.matches(SCRUBBED).count(), 12, "{written}");
         assert!(written.contains(r#""n":1.0"#) && written.contains(&other), "{written}");
         assert_eq!(clean.parts[3], Part::raw(SCRUBBED));
+        let Content::Raw(bytes) = &clean.parts[5].content else { panic!("it stays bytes") };
+        assert_eq!(**bytes, [&[0xFF][..], SCRUBBED.as_bytes()].concat());
+    }
+
+    #[test]
+    fn what_only_looks_like_tokens_is_looked_at_once() {
+        let token = format!("{}.{}.{}", "h".repeat(36), "c".repeat(600), "s".repeat(43));
+        let mut scrubber = Scrubber::default();
+        scrubber.sent(&token);
+        for alike in [".", "hhh.", &token[..650]] {
+            let text = alike.repeat((4 << 20) / alike.len());
+            assert!(scrubber.tokens_in(text.as_bytes()).is_empty());
+        }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct RemoteState {
     #[serde(default)]
     pub(super) sent: u64,
     /// Digests of the lineage tokens that went along with the last of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "sentTokens", skip_serializing_if = "Vec::is_empty")]
     pub(super) tokens: Vec<TokenDigest>,
     /// Whether the last of them had no key, by which the agent would know it again.
     #[serde(skip)]
