@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::decode::decode_reply;
 use crate::error::Error;
 use crate::id::TaskId;
+use crate::message::{Artifact, Part};
 use crate::task::{Task, TaskState};
 use crate::write::write_json;
 
@@ -67,6 +68,18 @@ impl KeptTask {
         match &self.form {
             Form::Value(_) => None,
             Form::Json(json) => Some(json),
+        }
+    }
+
+    /// About how many bytes its JSON has.
+    pub fn weight(&self) -> usize {
+        match &self.form {
+            Form::Value(task) => {
+                let said = task.history.iter().chain(task.status.message.as_deref());
+                let said = said.flat_map(|message| &message.parts).map(Part::weight).sum::<usize>();
+                said + task.artifacts.iter().map(Artifact::weight).sum::<usize>()
+            }
+            Form::Json(json) => json.len(),
         }
     }
 

@@ -125,6 +125,9 @@ pub struct ListQuery {
     pub limit: usize,
 }
 
+/// A page ends where its tasks have so many bytes, however many were asked for. It has one task at least.
+const PAGE_BYTES: usize = 4 << 20;
+
 /// Tasks, the one whose status changed last coming first.
 #[derive(Debug)]
 pub struct Page {
@@ -134,6 +137,30 @@ pub struct Page {
     pub next: Option<PageToken>,
     /// How many tasks match, on all pages.
     pub total: usize,
+}
+
+impl Page {
+    /// Fills a page with tasks in order, each with its place, until it has enough bytes. `more` says whether there are others
+    /// behind them.
+    pub(crate) fn fill<E>(
+        places: impl ExactSizeIterator<Item = Result<(PageToken, Option<KeptTask>), E>>,
+        more: bool,
+        total: usize,
+    ) -> Result<Self, E> {
+        let (mut page, mut bytes, mut left) =
+            (Self { tasks: Vec::new(), next: None, total }, 0, places.len());
+        for found in places {
+            let (place, task) = found?;
+            left -= 1;
+            bytes += task.as_ref().map_or(0, KeptTask::weight);
+            page.tasks.extend(task);
+            if left == 0 && more || left > 0 && bytes >= PAGE_BYTES {
+                page.next = Some(place);
+                break;
+            }
+        }
+        Ok(page)
+    }
 }
 
 /// What a check of a store has found.

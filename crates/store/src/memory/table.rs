@@ -1,6 +1,7 @@
 //! The tasks of one scope, and the order in which they are listed.
 
 use std::collections::{BTreeMap, HashMap, hash_map};
+use std::convert::Infallible;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -140,11 +141,12 @@ impl Table {
         let mut rest = self.order.range((Bound::Unbounded, end)).rev().filter(matches);
         let tokens: Vec<_> = rest.by_ref().take(query.limit).map(|(token, _)| token).collect();
         let more = rest.next().is_some();
-        Page {
-            tasks: tokens.iter().filter_map(|token| Some(self.tasks.get(&token.id)?.task.task())).collect(),
-            next: tokens.last().filter(|_| more).map(|token| (*token).clone()),
-            total,
-        }
+        let found = tokens.iter().map(|token| {
+            let task = self.tasks.get(&token.id).map(|entry| entry.task.task());
+            Ok::<_, Infallible>(((*token).clone(), task))
+        });
+        let Ok(page) = Page::fill(found, more, total);
+        page
     }
 
     /// The tasks in one of these states.

@@ -24,9 +24,9 @@ pub(super) fn list(
     scope: &Scope,
     query: &ListQuery,
 ) -> rusqlite::Result<Page> {
-    let (mut places, mut total, mut tasks) = (Vec::new(), 0, Vec::new());
+    let (mut places, mut total) = (Vec::new(), 0);
     let Some(scope) = load::scope(connection, scope)? else {
-        return Ok(Page { tasks, next: None, total: 0 });
+        return Ok(Page { tasks: Vec::new(), next: None, total: 0 });
     };
     for (state, tasks) in states(connection, scope, query)? {
         total += count(connection, scope, query, state, tasks)?;
@@ -35,12 +35,12 @@ pub(super) fn list(
     places.sort_unstable_by(|(millis, id, _), (other, its_id, _)| (other, its_id).cmp(&(millis, id)));
     let more = places.len() > query.limit;
     places.truncate(query.limit);
-    let last = places.last().filter(|_| more);
-    let next = last.map(|(millis, id, _)| PageToken { millis: *millis, id: id.clone() });
-    for (_, id, task) in places {
-        tasks.extend(as_it_stands(connection, entries, &(scope, id), task)?);
-    }
-    Ok(Page { tasks, next, total: usize::try_from(total).unwrap_or_default() })
+    let found = places.into_iter().map(|(millis, id, task)| {
+        let name = (scope, id);
+        let found = as_it_stands(connection, entries, &name, task)?;
+        Ok((PageToken { millis, id: name.1 }, found))
+    });
+    Page::fill(found, more, usize::try_from(total).unwrap_or_default())
 }
 
 impl SqliteStore {

@@ -43,6 +43,21 @@ pub(crate) async fn pages_join_without_gap(store: Arc<Store>) {
     }
 }
 
+pub(crate) async fn a_page_of_large_tasks_ends_early(store: Arc<Store>) {
+    let large = "x".repeat(900 << 10);
+    let tasks: Vec<_> = (0..12).map(|n| format!("t{n:02}")).collect();
+    for (n, id) in (0..).zip(&tasks) {
+        let ends_at_once = n % 3 != 0;
+        let state = if ends_at_once { TaskState::Completed } else { TaskState::Working };
+        create(id, TaskState::Working, n).artifact("a", &large).status(state, n).done(&store).await;
+    }
+    let newest_first: Vec<_> = tasks.iter().rev().cloned().collect();
+    let pages = walk(&store, query(100)).await;
+    assert_eq!(joined(&pages), newest_first);
+    assert!(pages.iter().all(|page| page.total == 12 && (1..=5).contains(&page.tasks.len())), "{pages:?}");
+    assert_eq!(pages.len(), 3);
+}
+
 pub(crate) async fn pages_of_a_filtered_list(store: Arc<Store>) {
     let tasks = assorted(&store).await;
     let wanted: Vec<_> = tasks

@@ -57,7 +57,7 @@ macro_rules! store_suite {
                 since_is_inclusive, since_is_exact_below_a_millisecond, an_unknown_scope_is_empty,
             }
             checks! { list_pages => store(open):
-                pages_join_without_gap, pages_of_a_filtered_list, pages_stand_while_tasks_come,
+                pages_join_without_gap, a_page_of_large_tasks_ends_early, pages_of_a_filtered_list, pages_stand_while_tasks_come,
                 pages_stand_while_tasks_move, tokens_travel_as_text,
             }
             checks! { retention => open:
