@@ -62,7 +62,6 @@ mod runtime;
 #[cfg(feature = "server")]
 mod server;
 mod spec;
-mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod turn;
@@ -79,11 +78,10 @@ pub use chancery_store as store;
 pub use client::*;
 #[cfg(feature = "client")]
 pub use relay::{Relay, RelayPeers};
-pub use runtime::{Delivered, Dispatch, Emit, Runtime};
+pub use runtime::{Delivered, Dispatch, Emit, Notifier, Runtime};
 #[cfg(feature = "server")]
 pub use server::*;
 pub use spec::{AgentSpec, is_agent_name};
-pub use tasks::Notifier;
 pub use turn::{ArtifactWriter, Turn, TurnOver};
 
 /// The extension by which a card says that `Idempotency-Key` is honoured.

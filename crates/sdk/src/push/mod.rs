@@ -40,7 +40,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::egress::Egress;
-use crate::tasks::Notifier;
+use crate::runtime::Notifier;
 use deliver::Work;
 use dispatch::Dispatch;
 use post::Poster;

@@ -48,9 +48,8 @@ use chancery_protocol::{AgentCard, AgentExtension, PoolWatch};
 use chancery_store::Store;
 
 use crate::client::{Client, ClientError};
-use crate::runtime::Runtime;
+use crate::runtime::{Notifier, Runtime};
 use crate::spec::AgentSpec;
-use crate::tasks::Notifier;
 use agent::{RemoteAgent, RemoteSettings};
 
 pub use peers::RelayPeers;

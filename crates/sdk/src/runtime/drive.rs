@@ -16,14 +16,14 @@ use chancery_store::{Admission, Appended, Batch, ReservationChange, Scope, Snaps
 use tokio::sync::oneshot;
 
 use super::Core;
-use super::Live;
-use super::failure::{conclude_failure, conclude_panic};
+use super::failure::{conclude_failure, conclude_panic, from_store, task_is_over};
+use super::live::Live;
 use super::reserve::{Reservation, answered};
 use super::sink::{Sink, is_full};
 use super::start::OpenedTask;
 use super::stop::Stop;
+use super::subscription::TurnEnd;
 use crate::agent::{AgentFuture, Failure, Outcome, Sent};
-use crate::tasks::{TurnEnd, from_store, task_is_over};
 use crate::turn::CallerWaits;
 
 /// A turn that is being run.
@@ -136,7 +136,7 @@ impl Drive {
         if outcome.state == TaskState::Unspecified {
             self.finish(false);
             let id = self.sink.task_id();
-            return Ok(Done::Task(self.core.tasks.snapshot(&self.scope, id).await?.task));
+            return Ok(Done::Task(self.core.snapshot(&self.scope, id).await?.task));
         }
         if outcome.direct
             && self.sink.is_unopened()
@@ -189,11 +189,11 @@ impl Drive {
             Sent::Unanswered => (answered(answer, key), CallOutcome::Unknown(None)),
         };
         let said = answer.ok().and_then(|message| message.metadata.as_ref());
-        let (tasks, id) = (&self.core.tasks, self.sink.task_id());
+        let (core, id) = (&self.core, self.sink.task_id());
         let closed = match (self.is_reserved, self.hold.take()) {
-            (true, _) => tasks.close_reserved(&self.scope, id, change, outcome, said).await,
+            (true, _) => core.close_reserved(&self.scope, id, change, outcome, said).await,
             (false, Some(hold)) if self.sent != Sent::Never => {
-                tasks.record_call(&*hold, id, outcome, said).await
+                core.record_call(&*hold, id, outcome, said).await
             }
             (false, _) => Ok(()),
         };
@@ -228,8 +228,8 @@ impl Drive {
         self.enter().work.lock().reserved.get_or_insert_default();
         let call = reservation.json()?;
         let change = ReservationChange::Put(call, self.admission.take());
-        let (tasks, id) = (&self.core.tasks, self.sink.task_id());
-        tasks.reserve(&self.scope, id, change, self.hold.take()).await?;
+        let (core, id) = (&self.core, self.sink.task_id());
+        core.reserve(&self.scope, id, change, self.hold.take()).await?;
         self.is_reserved = true;
         Ok(())
     }
@@ -367,10 +367,10 @@ impl Drive {
         if !self.committed {
             batch.admission = self.admission.take();
         }
-        let (tasks, id) = (&self.core.tasks, self.sink.task_id());
+        let (core, id) = (&self.core, self.sink.task_id());
         match self.committed || self.is_reserved {
-            true => tasks.append_promised(&self.scope, id, batch, self.sent).await,
-            false => tasks.append_held(&self.scope, id, batch, self.hold.clone(), self.sent).await,
+            true => core.append_promised(&self.scope, id, batch, self.sent).await,
+            false => core.append(&self.scope, id, batch, self.hold.clone(), self.sent).await,
         }
     }
 
@@ -432,7 +432,7 @@ impl Drive {
         }
         self.finish(true);
         let snapshot =
-            self.core.tasks.store.snapshot(&self.scope, self.sink.task_id()).await.map_err(from_store)?;
+            self.core.store.snapshot(&self.scope, self.sink.task_id()).await.map_err(from_store)?;
         Ok(Done::Task(snapshot.task))
     }
 

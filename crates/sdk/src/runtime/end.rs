@@ -11,8 +11,9 @@ use chancery_store::{Appended, Batch, Scope, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
+use super::failure::{from_store, task_is_over};
+use super::queued::Waits;
 use crate::agent::{Cancellation, Outcome, Sent, TaskHandle};
-use crate::tasks::{Waits, from_store, task_is_over};
 
 /// How long an agent elsewhere may take to answer a cancel.
 const LONGEST_CANCEL: Duration = Duration::from_secs(5);
@@ -20,7 +21,7 @@ const LONGEST_CANCEL: Duration = Duration::from_secs(5);
 impl Core {
     /// Cancels a task: the agent is asked first if it works elsewhere, and may refuse.
     pub(super) async fn cancel(self: Arc<Self>, scope: Scope, id: TaskId) -> Result<TaskView, Error> {
-        let snapshot = self.tasks.snapshot(&scope, &id).await?;
+        let snapshot = self.snapshot(&scope, &id).await?;
         let is_open = !snapshot.task.is_over() && !snapshot.state.as_ref().is_some_and(Waits::is);
         let mut outcome = Outcome::canceled();
         let mut sent = Sent::Answered;
@@ -32,7 +33,7 @@ impl Core {
                 Ok(Ok(Cancellation::NeverSent)) => sent = Sent::Never,
                 Ok(Ok(Cancellation::Unknown)) | Err(_) => sent = Sent::Unanswered,
                 Ok(Ok(Cancellation::Pending)) => {
-                    return Ok(TaskView::whole(self.tasks.snapshot(&scope, &id).await?.task));
+                    return Ok(TaskView::whole(self.snapshot(&scope, &id).await?.task));
                 }
                 Ok(Err(refused)) => return Err(refused),
             }
@@ -62,7 +63,7 @@ impl Core {
 
     /// Has a call end that is no task yet. Whether it was one.
     pub(super) fn end_reserved(&self, scope: &Scope, id: &TaskId, outcome: Outcome) -> bool {
-        let Some(live) = self.tasks.live.find(scope, id) else { return false };
+        let Some(live) = self.live.find(scope, id) else { return false };
         let mut work = live.work.lock();
         let (Some(_), Some(running)) = (&work.reserved, work.running.clone()) else { return false };
         work.ending = Some(outcome);
@@ -72,7 +73,7 @@ impl Core {
 
     /// Tells the agent that somebody else has ended its task.
     pub(super) async fn tell_agent_of_end(&self, scope: &Scope, id: &TaskId) {
-        let state = self.tasks.store.snapshot(scope, id).await.ok().and_then(|snapshot| snapshot.state);
+        let state = self.store.snapshot(scope, id).await.ok().and_then(|snapshot| snapshot.state);
         self.spec.agent.ended_without_agent(self.handle(scope, id, state));
     }
 
@@ -90,13 +91,13 @@ impl Core {
         sent: Sent,
     ) -> Result<TaskView, Error> {
         let Outcome { state, message, .. } = outcome;
-        let snapshot = self.tasks.snapshot(scope, id).await?;
+        let snapshot = self.snapshot(scope, id).await?;
         let context_id = snapshot.task.value()?.context_id.clone();
         let batch = self.last_status(id, context_id, state, message);
-        match self.tasks.append_held(scope, id, batch, None, sent).await {
+        match self.append(scope, id, batch, None, sent).await {
             Ok(appended) => Ok(TaskView::whole(self.show_end(scope, id, appended))),
             Err(StoreError::Transition { from: TaskState::Canceled, .. }) if state == TaskState::Canceled => {
-                Ok(TaskView::whole(self.tasks.snapshot(scope, id).await?.task))
+                Ok(TaskView::whole(self.snapshot(scope, id).await?.task))
             }
             Err(StoreError::Transition { from, .. }) => {
                 Err(Error::with_message(ErrorCode::TaskNotCancelable, "The task has already ended")
@@ -117,7 +118,7 @@ impl Core {
         sent: Sent,
     ) -> Result<bool, StoreError> {
         let batch = self.last_status(id, context_id, state, Some(Message::agent(why)));
-        match self.tasks.append_promised(scope, id, batch, sent).await {
+        match self.append_promised(scope, id, batch, sent).await {
             Ok(appended) => {
                 self.show_end(scope, id, appended);
                 Ok(true)
@@ -133,18 +134,18 @@ impl Core {
         context_id: Option<ContextId>,
         state: TaskState,
         said: Option<Message>,
-    ) -> Batch {
+    ) -> Box<Batch> {
         let (task_id, context_id) = (id.clone(), context_id.unwrap_or_else(|| "".into()));
         let said = said.map(|said| said.in_task(task_id.clone()).in_context(context_id.clone()));
-        let status = TaskStatus::at(self.tasks.store.clock().millis(), state, said);
-        let mut batch = Batch::default();
+        let status = TaskStatus::at(self.store.clock().millis(), state, said);
+        let mut batch = Box::new(Batch::default());
         batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata: None }, None);
         batch
     }
 
     /// Shows that a task is over, and stops whoever works on it.
     fn show_end(&self, scope: &Scope, id: &TaskId, appended: Appended) -> KeptTask {
-        if let Some(live) = self.tasks.live.find(scope, id) {
+        if let Some(live) = self.live.find(scope, id) {
             live.publish(appended.events, true);
             live.work.lock().running.iter().for_each(CancellationToken::cancel);
             live.refuse_queue(|| task_is_over(id));

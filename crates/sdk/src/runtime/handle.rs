@@ -10,10 +10,10 @@ use chancery_protocol::{
 use chancery_store::{Batch, Scope, StoreError};
 
 use super::Core;
+use super::failure::from_store;
 use super::queue::{Answers, Incoming, Queued};
 use super::refresh::last_said;
 use crate::agent::Sent;
-use crate::tasks::from_store;
 
 /// A turn's way back to the runtime that runs it.
 #[derive(Clone)]
@@ -39,13 +39,13 @@ impl TurnHandle {
 
     /// The task as the journal has it.
     pub(crate) async fn task(&self) -> Result<Arc<Task>, Error> {
-        self.core.tasks.snapshot(&self.scope, &self.task).await?.task.value()
+        self.core.snapshot(&self.scope, &self.task).await?.task.value()
     }
 
     /// The same of any task that belongs to the same caller and agent.
     #[cfg(feature = "client")]
     pub(crate) async fn sibling(&self, id: &TaskId) -> Option<crate::agent::TaskHandle> {
-        let found = self.core.tasks.store.snapshot(&self.scope, id).await.ok()?;
+        let found = self.core.store.snapshot(&self.scope, id).await.ok()?;
         let principal = self.core.own_context(&self.scope).principal;
         Some(crate::agent::TaskHandle { principal, task: id.clone(), state: found.state })
     }
@@ -53,7 +53,7 @@ impl TurnHandle {
     /// A secret from which ids for agents elsewhere derive.
     #[cfg(feature = "client")]
     pub(crate) fn context_secret(&self) -> [u8; 32] {
-        self.core.tasks.store.context_secret()
+        self.core.store.context_secret()
     }
 
     #[cfg(feature = "client")]
@@ -64,8 +64,8 @@ impl TurnHandle {
     /// Has the call of a task admitted anew that waited for its client and goes on, and gives what it holds. Without gates
     /// nothing has to be.
     pub(crate) async fn readmit(&self) -> Result<Option<Arc<dyn Hold>>, Error> {
-        let (tasks, scope, id) = (&self.core.tasks, &self.scope, &self.task);
-        if let Some(held) = tasks.holds.of(scope, id) {
+        let (core, scope, id) = (&self.core, &self.scope, &self.task);
+        if let Some(held) = core.holds.of(scope, id) {
             return Ok(Some(held));
         }
         let task = self.task().await?;
@@ -73,20 +73,20 @@ impl TurnHandle {
         let principal = self.core.own_context(scope).principal;
         let call: Call<_> =
             Waiting::default().call(principal, scope.agent.clone(), message.in_task(id.clone()));
-        let Some(admitted) = tasks.readmit(call) else { return Ok(None) };
+        let Some(admitted) = core.readmit(call) else { return Ok(None) };
         let context = admitted.await?;
         if let (Some(hold), Some(consumed)) = (&context.hold, consumed_by(&task)) {
             hold.resume(consumed);
         }
         let hold = context.hold;
-        let recorded = tasks.append_held(scope, id, Batch::default(), hold.clone(), Sent::Answered).await;
+        let recorded = core.append(scope, id, Box::default(), hold.clone(), Sent::Answered).await;
         recorded.map(|_| hold).map_err(from_store)
     }
 
     /// The agent has been asked about a task that waits: whoever looks at it may see it now.
     #[cfg(feature = "client")]
     pub(crate) fn refreshed(&self) {
-        if let Some(live) = self.core.tasks.live.find(&self.scope, &self.task) {
+        if let Some(live) = self.core.live.find(&self.scope, &self.task) {
             live.work.lock().refreshed.take().iter().for_each(tokio_util::sync::CancellationToken::cancel);
         }
     }
@@ -94,7 +94,7 @@ impl TurnHandle {
     /// The next message that comes for the task while its turn runs.
     pub(crate) async fn delivered(&self) -> Delivered {
         loop {
-            let Some(live) = self.core.tasks.live.find(&self.scope, &self.task) else {
+            let Some(live) = self.core.live.find(&self.scope, &self.task) else {
                 return std::future::pending().await;
             };
             let delivery = live.work.lock().delivery.clone();
@@ -146,17 +146,17 @@ impl Delivered {
         let TurnHandle { core, scope, task } = &self.handle;
         let message = self.incoming.message.clone();
         self.incoming.message = message.in_task(task.clone());
-        let mut batch = Batch::default();
+        let mut batch = Box::new(Batch::default());
         batch.admission = self.incoming.admission.take();
         let hold = self.incoming.context.hold.clone();
-        self.pays_for_task = hold.is_some() && core.tasks.holds.of(scope, task).is_none();
+        self.pays_for_task = hold.is_some() && core.holds.of(scope, task).is_none();
         let written = if self.pays_for_task {
             let consumed = consumed_by(&*self.handle.task().await?);
             hold.iter().zip(consumed).for_each(|(hold, consumed)| hold.resume(consumed));
-            core.tasks.append_held(scope, task, batch, hold, Sent::Answered).await
+            core.append(scope, task, batch, hold, Sent::Answered).await
         } else {
             batch.edge = hold.as_ref().map(|hold| hold.begin(task));
-            let written = core.tasks.store.append(scope, task, batch).await;
+            let written = core.store.append(scope, task, batch).await;
             hold.iter().filter(|_| written.is_ok()).for_each(|hold| hold.began());
             written
         };
@@ -173,7 +173,7 @@ impl Delivered {
         let at_once = self.configuration().is_some_and(|wanted| wanted.return_immediately);
         let TurnHandle { core, scope, task } = self.handle.clone();
         if !at_once {
-            let settled = core.tasks.settled(&scope, &task);
+            let settled = core.settled(&scope, &task);
             let _ = tokio::time::timeout(core.spec.blocking_timeout, settled).await;
         }
         self.answer(Ok(())).await;
@@ -195,10 +195,10 @@ impl Delivered {
 impl TurnHandle {
     async fn answer(self, hold: Option<Arc<dyn Hold>>, answers: Answers, outcome: Result<(), Error>) {
         let Self { core, scope, task } = &self;
-        let snapshot = core.tasks.snapshot(scope, task).await;
+        let snapshot = core.snapshot(scope, task).await;
         if let (Some(hold), Ok(snapshot)) = (hold, &snapshot) {
             let outcome = CallOutcome::Task(snapshot.task.state());
-            if let Err(error) = core.tasks.record_call(&*hold, task, outcome, None).await {
+            if let Err(error) = core.record_call(&*hold, task, outcome, None).await {
                 tracing::error!(task.id = %task, %error, "the record of a call for task {task} is lost");
             }
         }
@@ -211,7 +211,7 @@ impl TurnHandle {
 
     /// Waits until the turn that runs has ended and said so.
     async fn turn_over(&self) {
-        let live = self.core.tasks.live.find(&self.scope, &self.task);
+        let live = self.core.live.find(&self.scope, &self.task);
         let running = live.and_then(|live| live.work.lock().running.clone());
         if let Some(running) = running {
             let _ = tokio::time::timeout(self.core.spec.blocking_timeout, running.cancelled()).await;

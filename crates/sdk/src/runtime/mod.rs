@@ -1,15 +1,20 @@
 //! The runtime: an agent and a journal behind the eleven operations.
 //!
 //! Follow a message: `take` decides which task it is for and `send` how its sender waits; `drive` runs the turn
-//! and commits what the agent put into its `sink` to [`crate::tasks`], which shows it to everyone who watches. Beside
+//! and commits what the agent put into its `sink` to the `journal`, which shows it to everyone who watches. Beside
 //! that way: `recover` ends or goes on with what an earlier process left, `queued` has the tasks of messages that are not let through yet.
 
+mod detach;
 mod drive;
 mod emit;
 mod end;
 mod failure;
 mod handle;
+mod holds;
+mod journal;
+mod live;
 mod prepare;
+mod push;
 mod queue;
 mod queued;
 mod recover;
@@ -19,6 +24,7 @@ mod send;
 mod sink;
 mod start;
 mod stop;
+mod subscription;
 mod take;
 
 use std::sync::Arc;
@@ -31,24 +37,24 @@ use chancery_protocol::{
     TaskPushNotificationConfig, TaskView,
 };
 use chancery_store::{Scope, Store};
-
+use parking_lot::RwLock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::agent::Outcome;
 use crate::spec::AgentSpec;
-#[cfg(feature = "server")]
-use crate::tasks::Door;
-use crate::tasks::{Notifier, Tasks, Unstoppable, from_store, no_extended_card, view};
-use queue::Work;
+use detach::DetachOnDrop;
+use failure::{from_store, no_extended_card};
+use holds::Holds;
+use journal::view;
+use live::LiveTasks;
 
 pub use emit::{Dispatch, Emit};
 pub(crate) use failure::contained;
 pub use handle::Delivered;
 pub(crate) use handle::TurnHandle;
+pub use push::Notifier;
+pub(crate) use queued::Readmitter;
 pub(crate) use sink::Sink;
-
-/// A task that somebody works on or watches.
-type Live = crate::tasks::Live<Work>;
 
 /// Runs one agent. Implements [`Endpoint`], so it can be mounted, nested and called like any other.
 #[derive(Clone, Debug)]
@@ -62,7 +68,14 @@ pub struct Runtime {
 struct Core {
     spec: AgentSpec,
     card: Arc<AgentCard>,
-    tasks: Tasks<Work>,
+    store: Arc<Store>,
+    live: LiveTasks,
+    /// What the calls hold that the tasks have come of.
+    holds: Arc<Holds>,
+    /// None if nobody posts notifications.
+    notifier: Option<Arc<dyn Notifier>>,
+    /// Lets calls through that nobody waits for, if calls have to be let through.
+    readmitter: RwLock<Option<Readmitter>>,
     /// Fires when nobody serves the agent any more: turns whose work goes on elsewhere end here, and their tasks do not.
     abandoned: CancellationToken,
 }
@@ -93,16 +106,19 @@ impl Runtime {
         notifier: Option<Arc<dyn Notifier>>,
     ) -> Self {
         let notifier = notifier.filter(|_| spec.push_notifications);
-        let tasks = Tasks::new(spec.name.clone(), store, notifier);
-        let tasks = tasks.after(earlier.map(|earlier| &earlier.core.tasks));
-        let (abandoned, abandon) = match earlier {
-            Some(earlier) => (earlier.core.abandoned.clone(), earlier.abandon.clone()),
+        let readmitter = RwLock::default();
+        let (live, holds, abandoned, abandon) = match earlier {
+            Some(Self { core, abandon }) => {
+                (core.live.clone(), core.holds.clone(), core.abandoned.clone(), abandon.clone())
+            }
             None => {
                 let abandoned = CancellationToken::new();
-                (abandoned.clone(), Arc::new(abandoned.drop_guard()))
+                let abandon = Arc::new(abandoned.clone().drop_guard());
+                (LiveTasks::default(), Arc::default(), abandoned, abandon)
             }
         };
-        Self { core: Arc::new(Core { spec, card, tasks, abandoned }), abandon }
+        let core = Core { spec, card, store, live, holds, notifier, readmitter, abandoned };
+        Self { core: Arc::new(core), abandon }
     }
 
     /// Ends the tasks of this agent that were being worked on when an earlier process ended, as FAILED with a
@@ -113,25 +129,25 @@ impl Runtime {
 
     /// Goes on with a task that waits in AUTH_REQUIRED, once its owner has authenticated out of band.
     pub async fn resume(&self, principal: &Principal, task_id: &TaskId) -> Result<(), Error> {
-        Unstoppable::new(|| self.core.clone().resume(principal.clone(), task_id.clone())).await
+        DetachOnDrop::new(|| self.core.clone().resume(principal.clone(), task_id.clone())).await
     }
 
     /// Ends a task as FAILED, for a reason that its caller may read, and stops whoever works on it. Says whether there
     /// was anything to end.
     pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
-        let (core, scope, id) = (self.core.clone(), self.core.tasks.scope(principal), task_id.clone());
+        let (core, scope, id) = (self.core.clone(), self.core.scope(principal), task_id.clone());
         let outcome = Outcome::failed(why);
-        Unstoppable::new(|| async move { core.stop(scope, id, outcome).await }).await
+        DetachOnDrop::new(|| async move { core.stop(scope, id, outcome).await }).await
     }
 
     /// Cancels a task, also one that its caller has not been shown yet. Says whether there was anything to cancel.
     #[cfg(feature = "server")]
     pub(crate) async fn cancel(&self, principal: &Principal, task_id: &TaskId) -> Result<bool, Error> {
-        let (core, scope, id) = (self.core.clone(), self.core.tasks.scope(principal), task_id.clone());
+        let (core, scope, id) = (self.core.clone(), self.core.scope(principal), task_id.clone());
         if core.end_reserved(&scope, &id, Outcome::canceled()) {
             return Ok(true);
         }
-        match Unstoppable::new(|| core.cancel(scope, id)).await {
+        match DetachOnDrop::new(|| core.cancel(scope, id)).await {
             Ok(_) => Ok(true),
             Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
             Err(error) => Err(error),
@@ -147,13 +163,13 @@ impl Runtime {
     /// Whether nobody works on a task, and nobody watches one.
     #[cfg(feature = "server")]
     pub(crate) fn is_idle(&self) -> bool {
-        self.core.tasks.live.is_empty()
+        self.core.live.is_empty()
     }
 
     /// Whether somebody works on a task, or watches it.
     #[cfg(feature = "server")]
     pub(crate) fn has_live(&self, principal: &Principal, task: &TaskId) -> bool {
-        self.core.tasks.live.find(&self.core.tasks.scope(principal), task).is_some()
+        self.core.live.find(&self.core.scope(principal), task).is_some()
     }
 
     /// Takes over what a call of an earlier process holds for a task of this agent. One call pays for a task: another was a
@@ -165,23 +181,23 @@ impl Runtime {
         task: &TaskId,
         hold: &Arc<dyn chancery_protocol::Hold>,
     ) -> Result<(), Error> {
-        let tasks = &self.core.tasks;
-        if tasks.holds.put(&tasks.scope(principal), task, hold, true) {
+        let core = &self.core;
+        if core.holds.put(&core.scope(principal), task, hold, true) {
             return Ok(());
         }
         let unknown = chancery_protocol::CallOutcome::Unknown(None);
-        tasks.record_call(&**hold, task, unknown, None).await.map_err(from_store)
+        core.record_call(&**hold, task, unknown, None).await.map_err(from_store)
     }
 
     /// Says who lets calls through.
     #[cfg(feature = "server")]
-    pub(crate) fn guarded_by(&self, door: Door) {
-        self.core.tasks.guarded_by(door);
+    pub(crate) fn readmitted_by(&self, readmitter: Readmitter) {
+        *self.core.readmitter.write() = Some(readmitter);
     }
 
     /// How many turns are running, not counting those that have not waited for anything yet.
     pub fn running_turns(&self) -> usize {
-        self.core.tasks.live.count(|work| work.running.is_some())
+        self.core.live.count(|work| work.running.is_some())
     }
 }
 
@@ -212,7 +228,7 @@ impl Endpoint for Runtime {
     async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
         self.core.check(&call.context)?;
         call.request.validate()?;
-        let scope = self.core.scope(&call.context);
+        let scope = self.core.scope(&call.context.principal);
         let id = self.core.known_as(&scope, &call).await?;
         let task = self.core.look_at(&scope, &id).await?;
         Ok(view(task, call.request.history_length))
@@ -220,22 +236,22 @@ impl Endpoint for Runtime {
 
     async fn list_tasks(&self, call: Call<ListTasksRequest>) -> Result<TaskPage, Error> {
         self.core.check(&call.context)?;
-        self.core.tasks.list(&call).await
+        self.core.list(&call).await
     }
 
     async fn cancel_task(&self, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
         self.core.check(&call.context)?;
-        let (core, scope) = (self.core.clone(), self.core.scope(&call.context));
+        let (core, scope) = (self.core.clone(), self.core.scope(&call.context.principal));
         // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
-        Unstoppable::new(|| core.cancel(scope, call.request.id)).await
+        DetachOnDrop::new(|| core.cancel(scope, call.request.id)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
         self.core.check(&call.context)?;
         self.core.check_streaming()?;
-        let (_, snapshot, events) = self.core.tasks.subscribe(&call).await?;
+        let (snapshot, events) = self.core.subscribe(&call).await?;
         if snapshot.task.state().is_interrupted() {
-            let (core, scope) = (self.core.clone(), self.core.scope(&call.context));
+            let (core, scope) = (self.core.clone(), self.core.scope(&call.context.principal));
             let refreshed = core.start_refresh(&scope, snapshot).await;
             drop(refreshed);
         }
@@ -247,7 +263,7 @@ impl Endpoint for Runtime {
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
         self.core.check(&call.context)?;
-        self.core.tasks.create_push_config(call).await
+        self.core.create_push_config(call).await
     }
 
     async fn get_push_config(
@@ -255,7 +271,7 @@ impl Endpoint for Runtime {
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<TaskPushNotificationConfig, Error> {
         self.core.check(&call.context)?;
-        self.core.tasks.get_push_config(call).await
+        self.core.get_push_config(call).await
     }
 
     async fn list_push_configs(
@@ -263,12 +279,12 @@ impl Endpoint for Runtime {
         call: Call<ListTaskPushNotificationConfigsRequest>,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
         self.core.check(&call.context)?;
-        self.core.tasks.list_push_configs(call).await
+        self.core.list_push_configs(call).await
     }
 
     async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
         self.core.check(&call.context)?;
-        self.core.tasks.delete_push_config(call).await
+        self.core.delete_push_config(call).await
     }
 
     fn has_queue(&self) -> bool {
@@ -276,7 +292,7 @@ impl Endpoint for Runtime {
     }
 
     fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
-        Box::pin(Unstoppable::new(|| self.core.clone().enqueue(queued)))
+        Box::pin(DetachOnDrop::new(|| self.core.clone().enqueue(queued)))
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
@@ -292,9 +308,9 @@ impl Endpoint for Runtime {
 }
 
 impl Core {
-    /// Whose tasks a call may see.
-    fn scope(&self, context: &CallContext) -> Scope {
-        self.tasks.scope(&context.principal)
+    /// Whose tasks somebody may see.
+    fn scope(&self, principal: &Principal) -> Scope {
+        Scope { realm: principal.realm.clone(), owner: principal.id.clone(), agent: self.spec.name.clone() }
     }
 
     /// The id of the task that is looked at. In stores from before, a task that its caller has named has the id that an agent
@@ -303,7 +319,7 @@ impl Core {
         let (asked, context) = (&call.request.id, &call.context);
         let found = match &context.idempotency_key {
             Some(key) if self.spec.works_elsewhere && context.new_task.as_ref() == Some(asked) => {
-                self.tasks.store.task_of_key(scope, key).await.map_err(from_store)?
+                self.store.task_of_key(scope, key).await.map_err(from_store)?
             }
             _ => None,
         };

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use chancery_protocol::{CallContext, Message};
 use chancery_store::Scope;
 
+use super::Core;
 use super::drive::Drive;
 use super::handle::{TurnHandle, status_of};
+use super::live::Live;
 use super::sink::Sink;
-use super::{Core, Live};
 use crate::agent::Sent;
 use crate::turn::{CallerWaits, Facts, Purpose, Turn};
 

@@ -8,10 +8,11 @@ use chancery_store::{Admission, Clock};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::Core;
+use super::live::Live;
 use super::sink::Sink;
-use super::{Core, Live};
+use super::subscription::TurnEnd;
 use crate::agent::Outcome;
-use crate::tasks::TurnEnd;
 use crate::turn::CallerWaits;
 
 /// What a turn is started with.

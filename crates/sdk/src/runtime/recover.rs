@@ -8,12 +8,12 @@ use chancery_store::{ReservedCall, StoreError, Unfinished};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::Core;
+use super::failure::from_store;
 use super::handle::consumed_by;
 use super::refresh::last_said;
 use super::reserve::Reservation;
 use super::sink::Sink;
 use crate::agent::{Outcome, Sent};
-use crate::tasks::from_store;
 use crate::turn::Purpose;
 
 /// How many tasks are looked at in one step, and ended at a time: one group commit takes them all.
@@ -31,11 +31,11 @@ impl Core {
         let mut ended = self.recover_reserved().await?;
         let mut last: Option<Unfinished> = None;
         loop {
-            let found = self.tasks.store.unfinished(&self.spec.name, last.as_ref(), STEP).await;
+            let found = self.store.unfinished(&self.spec.name, last.as_ref(), STEP).await;
             let found = found.map_err(from_store)?;
             let Some(newest) = found.last().cloned() else { break };
             // Collected, so that whoever waits for this may do so on any thread.
-            let is_orphan = |task: &&Unfinished| self.tasks.live.find(&task.scope, &task.task).is_none();
+            let is_orphan = |task: &&Unfinished| self.live.find(&task.scope, &task.task).is_none();
             let orphans = found.iter().filter(is_orphan);
             let ending: Vec<_> = orphans.map(|orphan| self.look_after(orphan)).collect();
             let outcomes: Vec<bool> =
@@ -55,11 +55,11 @@ impl Core {
     async fn recover_reserved(self: &Arc<Self>) -> Result<usize, Error> {
         let (mut ended, mut last) = (0, None);
         loop {
-            let found = self.tasks.store.reserved(&self.spec.name, last.as_ref(), STEP).await;
+            let found = self.store.reserved(&self.spec.name, last.as_ref(), STEP).await;
             let found = found.map_err(from_store)?;
             let Some(newest) = found.last().cloned() else { return Ok(ended) };
             for reserved in &found {
-                if self.tasks.live.find(&reserved.scope, &reserved.task).is_none() {
+                if self.live.find(&reserved.scope, &reserved.task).is_none() {
                     ended += usize::from(self.recover_call(reserved).await?);
                 }
             }
@@ -75,9 +75,9 @@ impl Core {
         let message = call.message.clone();
         let context_id = message.context_id.clone().unwrap_or_else(|| ContextId::opened_by(task));
         let submitted = Task::submitted(task.clone(), context_id, message.clone());
-        let sink = Sink::unopened(self.tasks.store.clock(), submitted);
+        let sink = Sink::unopened(self.store.clock(), submitted);
         if let Some((config, version)) = call.push()
-            && let Ok(registration) = self.tasks.inline_push(config, task, version)
+            && let Ok(registration) = self.inline_push(config, task, version)
         {
             sink.set_push(registration);
         }
@@ -109,13 +109,13 @@ impl Core {
     /// Runs the turn of a task again, with what was said last. Whether there was anything to run.
     async fn resume_turn(self: &Arc<Self>, orphan: &Unfinished) -> Result<bool, StoreError> {
         let (scope, id) = (&orphan.scope, &orphan.task);
-        let snapshot = self.tasks.store.snapshot(scope, id).await?;
+        let snapshot = self.store.snapshot(scope, id).await?;
         let Ok(task) = snapshot.task.value() else { return Ok(false) };
         let message = last_said(&task.history).unwrap_or_else(|| Message::user("").in_task(id.clone()));
         let (live, Some(sink)) = self.claim(scope, id, &task) else { return Ok(true) };
         live.catch_up(snapshot.number, false);
         let mut context = self.own_context(scope);
-        context.hold = self.tasks.holds.of(scope, id);
+        context.hold = self.holds.of(scope, id);
         if let Some(consumed) = consumed_by(&task) {
             sink.resume_usage(consumed);
         }
@@ -129,7 +129,7 @@ impl Core {
     async fn resume_waiting(self: &Arc<Self>) -> Result<(), Error> {
         let mut last: Option<Unfinished> = None;
         loop {
-            let (store, agent) = (&self.tasks.store, &self.spec.name);
+            let (store, agent) = (&self.store, &self.spec.name);
             let found = store.waiting(agent, TaskState::AuthRequired, last.as_ref(), STEP).await;
             let found = found.map_err(from_store)?;
             let Some(newest) = found.last().cloned() else { return Ok(()) };
@@ -144,14 +144,14 @@ impl Core {
     async fn refresh_waiting(self: Arc<Self>) {
         let mut last: Option<Unfinished> = None;
         loop {
-            let (store, agent) = (&self.tasks.store, &self.spec.name);
+            let (store, agent) = (&self.store, &self.spec.name);
             let found = match store.waiting(agent, TaskState::InputRequired, last.as_ref(), STEP).await {
                 Ok(found) => found,
                 Err(error) => return tracing::error!(%error, "tasks that wait for an answer cannot be found"),
             };
             let Some(newest) = found.last().cloned() else { return };
             for Unfinished { scope, task, .. } in &found {
-                let Ok(snapshot) = self.tasks.store.snapshot(scope, task).await else { continue };
+                let Ok(snapshot) = self.store.snapshot(scope, task).await else { continue };
                 if let Some(refreshed) = self.clone().start_refresh(scope, snapshot).await {
                     let _ = tokio::time::timeout(LONGEST_LOOK, refreshed.cancelled()).await;
                 }

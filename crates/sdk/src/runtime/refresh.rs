@@ -8,7 +8,7 @@ use chancery_store::{Scope, Snapshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
-use crate::tasks::Waits;
+use super::queued::Waits;
 use crate::turn::Purpose;
 
 /// How long whoever looks waits for the agent.
@@ -17,14 +17,14 @@ const LONGEST_LOOK: Duration = Duration::from_secs(5);
 impl Core {
     /// The task, as its agent has it if it waits for its client and the agent can be asked.
     pub(super) async fn look_at(self: &Arc<Self>, scope: &Scope, id: &TaskId) -> Result<KeptTask, Error> {
-        let snapshot = self.tasks.snapshot(scope, id).await?;
+        let snapshot = self.snapshot(scope, id).await?;
         if !self.spec.refreshes || !snapshot.task.state().is_interrupted() {
             return Ok(snapshot.task);
         }
         let known = snapshot.task.clone();
         let Some(refreshed) = self.clone().start_refresh(scope, snapshot).await else { return Ok(known) };
         let _ = tokio::time::timeout(LONGEST_LOOK, refreshed.cancelled()).await;
-        Ok(self.tasks.snapshot(scope, id).await?.task)
+        Ok(self.snapshot(scope, id).await?.task)
     }
 
     /// Has the agent asked about a task that waits, unless it is being asked. Gives what is cancelled when it has answered.

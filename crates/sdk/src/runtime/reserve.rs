@@ -93,7 +93,7 @@ impl Reservation {
         context.skill.clone_from(&self.skill);
         context.peer.clone_from(&self.peer);
         context.idempotency_key.clone_from(&self.key);
-        context.hold = core.tasks.holds.of(&reserved.scope, &reserved.task);
+        context.hold = core.holds.of(&reserved.scope, &reserved.task);
         context
     }
 

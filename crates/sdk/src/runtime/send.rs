@@ -12,10 +12,12 @@ use tokio::time::timeout;
 
 use super::Core;
 use super::drive::Done;
+use super::failure::{from_store, task_is_over};
+use super::journal::view;
 use super::reserve::kept_answer;
 use super::start::{FirstSign, OpenedTask, StartedTurn};
-use super::take::Taken;
-use crate::tasks::{Subscription, TurnEnd, admission, all, from_store, only, task_is_over, view};
+use super::subscription::{Subscription, TurnEnd, all, only};
+use super::take::{Taken, admission};
 use crate::turn::CallerWaits;
 
 /// How long a sender that does not wait for the outcome waits for the agent's first sign: a direct answer, an error or a
@@ -37,7 +39,7 @@ impl Core {
         self: Arc<Self>,
         call: Call<Box<SendMessageRequest>>,
     ) -> Result<SendMessageResponse<TaskView>, Error> {
-        let scope = self.scope(&call.context);
+        let scope = self.scope(&call.context.principal);
         let configuration = call.request.configuration.as_ref();
         let history_length = configuration.and_then(|wanted| wanted.history_length);
         let waits = match configuration.is_some_and(|wanted| wanted.return_immediately) {
@@ -55,7 +57,7 @@ impl Core {
                         Err(_) => task_is_over(live.task_id()),
                     };
                     let id = self.unless_repeated(&scope, key.as_ref(), error).await?;
-                    self.tasks.settled(&scope, &id).await
+                    self.settled(&scope, &id).await
                 };
                 Done::Task(self.task_after(&scope, live.task_id(), waits, answered).await?)
             }
@@ -96,7 +98,7 @@ impl Core {
         };
         match sign {
             FirstSign::End(done) => Ok(done),
-            FirstSign::Task(_) => Ok(Done::Task(self.tasks.snapshot(scope, turn.sink.task_id()).await?.task)),
+            FirstSign::Task(_) => Ok(Done::Task(self.snapshot(scope, turn.sink.task_id()).await?.task)),
         }
     }
 
@@ -113,7 +115,7 @@ impl Core {
         {
             return settled;
         }
-        Ok(self.tasks.snapshot(scope, id).await?.task)
+        Ok(self.snapshot(scope, id).await?.task)
     }
 
     /// What became of a message that was sent before.
@@ -131,7 +133,7 @@ impl Core {
         match joined {
             Joined::Message(message) => Ok(Answer::Message(message)),
             Joined::Task => {
-                let settled = self.tasks.settled(scope, id);
+                let settled = self.settled(scope, id);
                 self.task_after(scope, id, waits, settled).await.map(Answer::Task)
             }
         }
@@ -140,17 +142,17 @@ impl Core {
     /// Waits until a call is a task, or has been answered without one.
     async fn joined(&self, scope: &Scope, id: &TaskId, key: Option<Admission>) -> Result<Joined, Error> {
         loop {
-            let reserved = self.tasks.live.find(scope, id).and_then(|live| live.work.lock().reserved.clone());
+            let reserved = self.live.find(scope, id).and_then(|live| live.work.lock().reserved.clone());
             if let Some(reserved) = reserved {
                 reserved.cancelled().await;
                 continue;
             }
-            let unknown = match self.tasks.snapshot(scope, id).await {
+            let unknown = match self.snapshot(scope, id).await {
                 Ok(_) => return Ok(Joined::Task),
                 Err(unknown) => unknown,
             };
             let Some(key) = &key else { return Err(unknown) };
-            return match self.tasks.store.admitted(scope, key).await.map_err(from_store)? {
+            return match self.store.admitted(scope, key).await.map_err(from_store)? {
                 Some(KeyUse { answer: Some(answer), .. }) => kept_answer(&answer).map(Joined::Message),
                 Some(_) => Err(unknown),
                 None => {
@@ -166,7 +168,7 @@ impl Core {
         self: Arc<Self>,
         call: Call<Box<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
-        let scope = self.scope(&call.context);
+        let scope = self.scope(&call.context.principal);
         let key = admission(&call.context, &call.request)?;
         match self.take(&scope, call, CallerWaits::ForEvents).await? {
             Taken::Starts(mut turn) => {
@@ -179,13 +181,13 @@ impl Core {
                     }
                     FirstSign::End(Done::Task(_)) => return Err(ErrorCode::InvalidAgentResponse.into()),
                 };
-                let (store, end) = (self.tasks.store.clone(), Some(turn.end));
+                let (store, end) = (self.store.clone(), Some(turn.end));
                 Ok(match turn.before {
                     Some(before) => Box::pin(Subscription::with_snapshot(store, live, &before, end)?),
                     None => Box::pin(Subscription::after(store, live, 0, end)),
                 })
             }
-            Taken::Waits { live, end, .. } => self.tasks.watch_from_here(live, end).await,
+            Taken::Waits { live, end, .. } => self.watch_from_here(&live, end).await,
             Taken::Repeats(id) => Box::pin(self.stream_again(&scope, id, key)).await,
             Taken::Answered(message) => only(message),
         }
@@ -201,14 +203,14 @@ impl Core {
         if let Joined::Message(message) = self.joined(scope, &id, key).await? {
             return only(message);
         }
-        let live = self.tasks.live.enter(scope, &id);
+        let live = self.live.enter(scope, &id);
         let end = Arc::new(TurnEnd::default());
         live.end_with_question(end.clone());
-        let snapshot = self.tasks.snapshot(scope, &id).await?;
+        let snapshot = self.snapshot(scope, &id).await?;
         live.catch_up(snapshot.number, snapshot.task.is_over());
         if snapshot.task.state() == TaskState::InputRequired {
             end.close_after(snapshot.number);
         }
-        Ok(Box::pin(Subscription::after(self.tasks.store.clone(), live, 0, Some(end))))
+        Ok(Box::pin(Subscription::after(self.store.clone(), live, 0, Some(end))))
     }
 }

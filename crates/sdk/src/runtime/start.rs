@@ -8,10 +8,10 @@ use chancery_protocol::{BoxFuture, Error, ErrorCode, Event, box_future};
 use chancery_store::Snapshot;
 use tokio::sync::oneshot;
 
-use super::Live;
 use super::drive::{Done, Drive};
+use super::live::Live;
 use super::sink::Sink;
-use crate::tasks::TurnEnd;
+use super::subscription::TurnEnd;
 use crate::turn::CallerWaits;
 
 /// A task that has come to exist.
@@ -77,7 +77,7 @@ impl Drive {
     /// Lets others know of the task.
     pub(super) fn enter(&mut self) -> Arc<Live> {
         let live = self.live.get_or_insert_with(|| {
-            let live = self.core.tasks.live.enter(&self.scope, self.sink.task_id());
+            let live = self.core.live.enter(&self.scope, self.sink.task_id());
             live.claim(&self.sink);
             live
         });

@@ -4,25 +4,32 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     Call, CallContext, ContextId, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
-    Message, Principal, SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus,
-    TaskStatusUpdateEvent, check_input_modes,
+    Message, Principal, RequestLimits, SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState,
+    TaskStatus, TaskStatusUpdateEvent, check_input_modes,
 };
 use chancery_store::{Admission, Batch, Scope, Snapshot, StoreError};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
+use super::Core;
+use super::detach::DetachOnDrop;
 use super::drive::{Done, Drive};
-use super::failure::contained;
+use super::failure::{contained, from_store, task_is_over};
 use super::handle::consumed_by;
+use super::live::Live;
 use super::queue::{Answers, Incoming, Queued};
+use super::queued::Waits;
 use super::refresh::last_said;
 use super::reserve::{Reservation, kept_answer};
 use super::sink::Sink;
 use super::start::StartedTurn;
-use super::{Core, Live};
+use super::subscription::TurnEnd;
 use crate::agent::{Sent, WhileRunning};
-use crate::tasks::{TurnEnd, Unstoppable, Waits, admission, check_context, from_store, task_is_over};
 use crate::turn::{CallerWaits, Facts};
+
+/// How long an idempotency key may be.
+const MAX_KEY_BYTES: usize = 255;
 
 /// What became of a message.
 pub(super) enum Taken {
@@ -54,9 +61,9 @@ impl Core {
         scope: &Scope,
         call: Call<Box<SendMessageRequest>>,
         waits: CallerWaits,
-    ) -> Unstoppable<Result<Taken, Error>> {
+    ) -> DetachOnDrop<Result<Taken, Error>> {
         let (core, scope) = (self.clone(), scope.clone());
-        Unstoppable::new(|| core.taken(scope, call, waits))
+        DetachOnDrop::new(|| core.taken(scope, call, waits))
     }
 
     async fn taken(
@@ -69,7 +76,7 @@ impl Core {
         self.check_message(&request)?;
         let admission = admission(&context, &request)?;
         if let Some(admission) = &admission
-            && let Some(used) = self.tasks.store.admitted(&scope, admission).await.map_err(from_store)?
+            && let Some(used) = self.store.admitted(&scope, admission).await.map_err(from_store)?
         {
             return match used.answer {
                 Some(answer) => kept_answer(&answer).map(Taken::Answered),
@@ -94,9 +101,9 @@ impl Core {
     pub(super) fn check_message(&self, request: &SendMessageRequest) -> Result<(), Error> {
         let configuration = request.configuration.as_ref();
         if configuration.is_some_and(|wanted| wanted.task_push_notification_config.is_some()) {
-            self.tasks.check_push()?;
+            self.check_push()?;
         }
-        request.validate(&self.tasks.limits)?;
+        request.validate(&RequestLimits::default())?;
         check_input_modes(&request.message, &self.spec.input_modes)
     }
 
@@ -109,7 +116,7 @@ impl Core {
         error: Error,
     ) -> Result<TaskId, Error> {
         let Some(admission) = admission else { return Err(error) };
-        let used = self.tasks.store.admitted(scope, admission).await.ok().flatten();
+        let used = self.store.admitted(scope, admission).await.ok().flatten();
         used.map(|used| used.task).ok_or(error)
     }
 
@@ -126,9 +133,9 @@ impl Core {
         let message = without_lineage(message).in_task(task_id.clone()).in_context(context_id.clone());
         let opens = always || contained("opens_task", || self.spec.agent.opens_task(&message))?;
         let task = Task::submitted(task_id.clone(), context_id, message.clone());
-        let sink = Sink::unopened(self.tasks.store.clock(), task);
+        let sink = Sink::unopened(self.store.clock(), task);
         if let Some(config) = configuration.and_then(|wanted| wanted.task_push_notification_config.take()) {
-            sink.set_push(self.tasks.inline_push(config, &task_id, context.version)?);
+            sink.set_push(self.inline_push(config, &task_id, context.version)?);
         }
         if opens {
             sink.open();
@@ -152,13 +159,13 @@ impl Core {
         let reservation = reservation(&sink, &message, configuration.as_ref(), metadata.as_ref(), &context);
         let mut live = None;
         if reservation.is_none() && (has_key || is_named) {
-            let entered = self.tasks.live.enter(scope, sink.task_id());
+            let entered = self.live.enter(scope, sink.task_id());
             let is_first = is_named || entered.claim(&sink);
             debug_assert!(is_first, "nobody knows of a task that has just been made up");
             let mut batch = sink.take_batch(None);
             batch.admission = admission.clone();
             let hold = context.hold.clone();
-            match self.tasks.append_held(scope, sink.task_id(), batch, hold, Sent::Answered).await {
+            match self.append(scope, sink.task_id(), batch, hold, Sent::Answered).await {
                 Ok(appended) => entered.publish(appended.events, false),
                 Err(StoreError::Duplicate { task }) => return Ok(Taken::Repeats(task)),
                 Err(error) => return Err(from_store(error)),
@@ -198,7 +205,7 @@ impl Core {
         id: &TaskId,
         mut incoming: Box<Incoming>,
     ) -> Result<Taken, Error> {
-        let snapshot = self.tasks.snapshot(scope, id).await?;
+        let snapshot = self.snapshot(scope, id).await?;
         let task = snapshot.task.value()?;
         check_context(&incoming.message, &task)?;
         incoming.message.context_id = Some(context_of(&task));
@@ -216,8 +223,8 @@ impl Core {
 
     /// Makes a task live, and claims it for a turn unless it has one.
     pub(super) fn claim(&self, scope: &Scope, id: &TaskId, task: &Task) -> (Arc<Live>, Option<Sink>) {
-        let live = self.tasks.live.enter(scope, id);
-        let sink = Sink::working(self.tasks.store.clock(), id.clone(), context_of(task));
+        let live = self.live.enter(scope, id);
+        let sink = Sink::working(self.store.clock(), id.clone(), context_of(task));
         let is_free = live.claim(&sink);
         (live, is_free.then_some(sink))
     }
@@ -286,7 +293,7 @@ impl Core {
         let Incoming { message, is_new, mut configuration, metadata, context, admission, waits } = *incoming;
         let (task_id, context_id) = (sink.task_id().clone(), sink.context_id().clone());
         let message = without_lineage(message).in_task(task_id.clone()).in_context(context_id.clone());
-        let before = self.tasks.store.snapshot(scope, &task_id).await?;
+        let before = self.store.snapshot(scope, &task_id).await?;
         // What earlier turns consumed counts on.
         let task = before.task.value().map_err(Begin::Failed)?;
         if let Some(consumed) = consumed_by(&task) {
@@ -295,20 +302,18 @@ impl Core {
                 hold.resume(consumed);
             }
         }
-        let status = TaskStatus::at(self.tasks.store.clock().millis(), TaskState::Working, None);
+        let status = TaskStatus::at(self.store.clock().millis(), TaskState::Working, None);
         let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
-        let mut batch = Batch::default();
+        let mut batch = Box::new(Batch::default());
         batch.admission = admission;
         let config = configuration.as_mut().and_then(|wanted| wanted.task_push_notification_config.take());
         batch.push = match config {
-            Some(config) => {
-                Some(self.tasks.inline_push(config, &task_id, context.version).map_err(Begin::Failed)?)
-            }
+            Some(config) => Some(self.inline_push(config, &task_id, context.version).map_err(Begin::Failed)?),
             None => None,
         };
         batch.status(update, is_new.then(|| message.clone()));
         let hold = context.hold.clone();
-        let appended = self.tasks.append_held(scope, &task_id, batch, hold, Sent::Answered).await?;
+        let appended = self.append(scope, &task_id, batch, hold, Sent::Answered).await?;
         let referenced = self.referenced(scope, &message).await;
         let state = match &before.state {
             // What was kept of the call while it waited is nothing to the agent, which has not heard of it.
@@ -326,7 +331,7 @@ impl Core {
     async fn referenced(&self, scope: &Scope, message: &Message) -> Vec<Arc<Task>> {
         let mut referenced = Vec::new();
         for id in &message.reference_task_ids {
-            let found = self.tasks.store.snapshot(scope, id).await;
+            let found = self.store.snapshot(scope, id).await;
             referenced.extend(found.ok().and_then(|snapshot| snapshot.task.value().ok()));
         }
         referenced
@@ -335,8 +340,8 @@ impl Core {
     /// Goes on with a task that waits for authentication.
     pub(super) async fn resume(self: Arc<Self>, principal: Principal, id: TaskId) -> Result<(), Error> {
         let (principal, id) = (&principal, &id);
-        let scope = self.tasks.scope(principal);
-        let snapshot = self.tasks.snapshot(&scope, id).await?;
+        let scope = self.scope(principal);
+        let snapshot = self.snapshot(&scope, id).await?;
         let task = snapshot.task.value()?;
         let (TaskState::AuthRequired, Some(message)) = (snapshot.task.state(), last_said(&task.history))
         else {
@@ -351,7 +356,7 @@ impl Core {
         let said = message.clone();
         let request =
             Box::new(SendMessageRequest { tenant: String::new(), message: said, configuration, metadata });
-        if let Some(admitted) = self.tasks.readmit(Call { request, context: context.clone() }) {
+        if let Some(admitted) = self.readmit(Call { request, context: context.clone() }) {
             context = admitted.await?;
         }
         let incoming = Box::new(Incoming {
@@ -371,7 +376,7 @@ impl Core {
 
     /// Lets the next message have its turn, if one waits.
     pub(super) fn run_next(self: Arc<Self>, live: Arc<Live>) {
-        let Some((queued, sink)) = live.next_in_queue(self.tasks.store.clock()) else { return };
+        let Some((queued, sink)) = live.next_in_queue(self.store.clock()) else { return };
         tokio::spawn(async move {
             let Queued { core, incoming, end, answers } = queued;
             let done = match core.begin(live, sink, incoming).await {
@@ -433,4 +438,28 @@ fn without_lineage(mut message: Message) -> Message {
 
 pub(super) fn context_of(task: &Task) -> ContextId {
     task.context_id.clone().unwrap_or_else(|| ContextId::from(""))
+}
+
+/// A message that names a task and a conversation must name the conversation of the task.
+pub(super) fn check_context(message: &Message, task: &Task) -> Result<(), Error> {
+    match &message.context_id {
+        Some(asked) if Some(asked) != task.context_id.as_ref() => {
+            Err(Error::invalid_field("message.contextId", "is not the context of the task"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What makes a repeated send the same one: its key, and everything that was sent.
+pub(super) fn admission(
+    context: &CallContext,
+    request: &SendMessageRequest,
+) -> Result<Option<Admission>, Error> {
+    let Some(key) = &context.idempotency_key else { return Ok(None) };
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        let text = format!("must have 1 to {MAX_KEY_BYTES} bytes");
+        return Err(Error::invalid_field("Idempotency-Key", text));
+    }
+    let body = serde_json::to_vec(request).map_err(Error::internal)?;
+    Ok(Some(Admission { key: key.clone(), digest: Sha256::digest(&body).into() }))
 }

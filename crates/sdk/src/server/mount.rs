@@ -14,8 +14,7 @@ use super::guard::{Guard, Restored, Ward};
 use super::shown::Shown;
 use crate::binding::head;
 use crate::dialect::Dialect;
-use crate::runtime::Runtime;
-use crate::tasks::Door;
+use crate::runtime::{Readmitter, Runtime};
 
 /// An agent at a path, behind what stands in front of it.
 pub(crate) struct Mount {
@@ -141,7 +140,7 @@ impl Placed {
     /// Has the guard let calls through that nobody waits for. It knows the agent, which is therefore not to keep it.
     pub(super) fn readmitted_by(&self, guard: &Arc<dyn Guard>) {
         let (guard, name) = (Arc::downgrade(guard), self.name.clone());
-        self.served.guarded_by(Door(Arc::new(move |call| match guard.upgrade() {
+        self.served.readmitted_by(Readmitter(Arc::new(move |call| match guard.upgrade() {
             Some(guard) => guard.readmit(&name, call),
             None => Some(Box::pin(std::future::ready(Err(ErrorCode::Unavailable.into())))),
         })));
@@ -163,9 +162,9 @@ impl Served {
     }
 
     /// Says who lets calls through that nobody waits for.
-    pub(super) fn guarded_by(&self, door: Door) {
+    pub(super) fn readmitted_by(&self, readmitter: Readmitter) {
         match self {
-            Self::Agent(runtime) => runtime.guarded_by(door),
+            Self::Agent(runtime) => runtime.readmitted_by(readmitter),
             Self::Endpoint(_) => {}
         }
     }

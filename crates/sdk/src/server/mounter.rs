@@ -15,9 +15,8 @@ use super::versions::Versions;
 use crate::egress::Egress;
 use crate::push::{Deliverer, PushLimits};
 use crate::relay::Relay;
-use crate::runtime::Runtime;
+use crate::runtime::{Notifier, Runtime};
 use crate::spec::AgentSpec;
-use crate::tasks::Notifier;
 
 /// What every mount of a site has in common.
 pub(crate) struct Mounter {

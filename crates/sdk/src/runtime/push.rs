@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     Call, Error, ErrorCode, ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse,
-    PushConfigId, PushNotificationConfigRequest, TaskId, TaskPushNotificationConfig, Version,
+    PushConfigId, PushNotificationConfigRequest, RequestLimits, TaskId, TaskPushNotificationConfig, Version,
 };
 use chancery_store::{Registration, StoreError};
 
-use super::Tasks;
+use super::Core;
 use super::failure::from_store;
 
 /// Posts the events of tasks to whoever registered for them.
@@ -24,9 +24,9 @@ pub trait Notifier: fmt::Debug + Send + Sync {
     fn wake(&self);
 }
 
-impl<W> Tasks<W> {
+impl Core {
     /// A configuration that came with a message, ready to be committed with it.
-    pub(crate) fn inline_push(
+    pub(super) fn inline_push(
         &self,
         config: TaskPushNotificationConfig,
         task: &TaskId,
@@ -42,14 +42,14 @@ impl<W> Tasks<W> {
         Ok(Box::new(Registration { config, version }))
     }
 
-    pub(crate) async fn create_push_config(
+    pub(super) async fn create_push_config(
         &self,
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
         self.check_push()?;
         let scope = self.scope(&call.context.principal);
         let config = call.request;
-        config.validate(&self.limits)?;
+        config.validate(&RequestLimits::default())?;
         let task = config.task_id.clone().unwrap_or_else(|| "".into());
         self.check_receiver(&config, "url")?;
         let config = TaskPushNotificationConfig { tenant: String::new(), ..config };
@@ -62,7 +62,7 @@ impl<W> Tasks<W> {
         Ok(Arc::unwrap_or_clone(kept))
     }
 
-    pub(crate) async fn get_push_config(
+    pub(super) async fn get_push_config(
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<TaskPushNotificationConfig, Error> {
@@ -75,7 +75,7 @@ impl<W> Tasks<W> {
     }
 
     /// There are few enough for one page.
-    pub(crate) async fn list_push_configs(
+    pub(super) async fn list_push_configs(
         &self,
         call: Call<ListTaskPushNotificationConfigsRequest>,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
@@ -90,7 +90,7 @@ impl<W> Tasks<W> {
     }
 
     /// Deleting what is not there is no mistake, as long as the task is.
-    pub(crate) async fn delete_push_config(
+    pub(super) async fn delete_push_config(
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<(), Error> {
@@ -105,7 +105,7 @@ impl<W> Tasks<W> {
     }
 
     /// Refuses if nobody posts the events of this agent's tasks.
-    pub(crate) fn check_push(&self) -> Result<(), Error> {
+    pub(super) fn check_push(&self) -> Result<(), Error> {
         match self.notifier {
             Some(_) => Ok(()),
             None => Err(ErrorCode::PushNotificationNotSupported.into()),

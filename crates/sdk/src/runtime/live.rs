@@ -3,7 +3,7 @@
 //! A live task has a small ring of its newest events, so that those who keep up never touch the store; whoever
 //! lags behind the ring reads the store instead. What everyone who watches has seen goes when the next event comes, so a
 //! stream that is held open for long stays small. A live task lives as long as somebody who works on it, or a subscriber,
-//! holds it. What else is to be known of who works on it is `W`, which only those know who do.
+//! holds it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -14,24 +14,26 @@ use chancery_store::Scope;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
+use super::queue::Work;
+
 /// How many of its newest events a task keeps at hand.
 const RING_EVENTS: usize = 128;
 const RING_BYTES: usize = 256 << 10;
 
 /// The live tasks of an agent.
-#[derive(Debug)]
-pub(crate) struct LiveTasks<W>(Arc<Table<W>>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct LiveTasks(Arc<Table>);
 
-type Table<W> = Mutex<HashMap<Key, Weak<Live<W>>, RandomState>>;
+type Table = Mutex<HashMap<Key, Weak<Live>, RandomState>>;
 
 type Key = (Scope, TaskId);
 
 #[derive(Debug)]
-pub(crate) struct Live<W> {
+pub(super) struct Live {
     key: Key,
-    tasks: Weak<Table<W>>,
+    tasks: Weak<Table>,
     ring: Mutex<Ring>,
-    pub(crate) work: Mutex<W>,
+    pub(super) work: Mutex<Work>,
 }
 
 #[derive(Debug, Default)]
@@ -49,14 +51,14 @@ struct Ring {
 
 /// A place in the list of those who are woken when events come.
 #[derive(Debug)]
-pub(crate) struct Watcher<W> {
-    pub(crate) live: Arc<Live<W>>,
+pub(super) struct Watcher {
+    pub(super) live: Arc<Live>,
     place: usize,
 }
 
 /// What a watcher finds.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(super) enum Found {
     /// The next events are in the buffer now.
     Events,
     /// There are more, but only the store has them.
@@ -69,27 +71,15 @@ pub(crate) enum Found {
 
 // === impl LiveTasks ===
 
-impl<W> Default for LiveTasks<W> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<W> Clone for LiveTasks<W> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<W: Default> LiveTasks<W> {
+impl LiveTasks {
     /// Whether there is none.
     #[cfg(feature = "server")]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
     /// The live task, made live if it was not.
-    pub(crate) fn enter(&self, scope: &Scope, id: &TaskId) -> Arc<Live<W>> {
+    pub(super) fn enter(&self, scope: &Scope, id: &TaskId) -> Arc<Live> {
         let mut tasks = self.0.lock();
         let key = (scope.clone(), id.clone());
         if let Some(live) = tasks.get(&key).and_then(Weak::upgrade) {
@@ -106,12 +96,12 @@ impl<W: Default> LiveTasks<W> {
     }
 
     /// The live task, if it is live.
-    pub(crate) fn find(&self, scope: &Scope, id: &TaskId) -> Option<Arc<Live<W>>> {
+    pub(super) fn find(&self, scope: &Scope, id: &TaskId) -> Option<Arc<Live>> {
         self.0.lock().get(&(scope.clone(), id.clone())).and_then(Weak::upgrade)
     }
 
     /// How many live tasks are worked on like this.
-    pub(crate) fn count(&self, is_so: impl Fn(&W) -> bool) -> usize {
+    pub(super) fn count(&self, is_so: impl Fn(&Work) -> bool) -> usize {
         let tasks: Vec<_> = self.0.lock().values().filter_map(Weak::upgrade).collect();
         tasks.iter().filter(|live| is_so(&live.work.lock())).count()
     }
@@ -119,17 +109,17 @@ impl<W: Default> LiveTasks<W> {
 
 // === impl Live ===
 
-impl<W> Live<W> {
-    pub(crate) fn scope(&self) -> &Scope {
+impl Live {
+    pub(super) fn scope(&self) -> &Scope {
         &self.key.0
     }
 
-    pub(crate) fn task_id(&self) -> &TaskId {
+    pub(super) fn task_id(&self) -> &TaskId {
         &self.key.1
     }
 
     /// Shows committed events to everyone who watches.
-    pub(crate) fn publish(&self, events: Vec<Event>, ended: bool) {
+    pub(super) fn publish(&self, events: Vec<Event>, ended: bool) {
         // Most tasks have one watcher, who is woken without a list.
         let (first, others): (_, Vec<Waker>) = {
             let mut ring = self.ring.lock();
@@ -143,18 +133,18 @@ impl<W> Live<W> {
     }
 
     /// Tells a task that was not live how far its journal has come.
-    pub(crate) fn catch_up(&self, number: u64, ended: bool) {
+    pub(super) fn catch_up(&self, number: u64, ended: bool) {
         let mut ring = self.ring.lock();
         ring.newest = ring.newest.max(number);
         ring.ended |= ended;
     }
 
     /// Whether nothing more will come.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.ring.lock().ended
     }
 
-    pub(crate) fn watch(self: Arc<Self>) -> Watcher<W> {
+    pub(super) fn watch(self: Arc<Self>) -> Watcher {
         let place = {
             let mut ring = self.ring.lock();
             ring.free.pop().unwrap_or_else(|| {
@@ -166,7 +156,7 @@ impl<W> Live<W> {
     }
 }
 
-impl<W> Drop for Live<W> {
+impl Drop for Live {
     fn drop(&mut self) {
         let Some(tasks) = self.tasks.upgrade() else { return };
         let mut tasks = tasks.lock();
@@ -219,9 +209,9 @@ impl Ring {
 
 // === impl Watcher ===
 
-impl<W> Watcher<W> {
+impl Watcher {
     /// Fetches the events after `cursor` into a buffer, or arranges to be woken.
-    pub(crate) fn fetch(&self, cursor: u64, buffer: &mut VecDeque<Event>, waker: &Waker) -> Found {
+    pub(super) fn fetch(&self, cursor: u64, buffer: &mut VecDeque<Event>, waker: &Waker) -> Found {
         let mut ring = self.live.ring.lock();
         if cursor >= ring.newest {
             if ring.ended {
@@ -247,7 +237,7 @@ impl<W> Watcher<W> {
     }
 }
 
-impl<W> Drop for Watcher<W> {
+impl Drop for Watcher {
     fn drop(&mut self) {
         let mut ring = self.live.ring.lock();
         ring.watchers[self.place] = None;
@@ -266,9 +256,9 @@ mod tests {
     #[test]
     fn what_every_watcher_has_seen_goes_with_the_next_event() {
         let scope = Scope { realm: "r".into(), owner: "o".into(), agent: "a".into() };
-        let live = LiveTasks::<()>::default().enter(&scope, &TaskId::from("t"));
+        let live = LiveTasks::default().enter(&scope, &TaskId::from("t"));
         let numbers = || live.ring.lock().events.iter().map(|event| event.number).collect::<Vec<_>>();
-        let read = |watcher: &Watcher<()>, cursor| {
+        let read = |watcher: &Watcher, cursor| {
             let mut found = VecDeque::new();
             let outcome = watcher.fetch(cursor, &mut found, Waker::noop());
             (outcome, found.iter().map(|event| event.number).collect::<Vec<_>>())

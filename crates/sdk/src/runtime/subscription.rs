@@ -18,9 +18,9 @@ use super::live::{Found, Live, Watcher};
 /// How many events one read of the store fetches for a subscriber that lags.
 const READ_AHEAD: usize = 64;
 
-pub(crate) struct Subscription<W> {
+pub(super) struct Subscription {
     store: Arc<Store>,
-    watcher: Watcher<W>,
+    watcher: Watcher,
     /// The number of the last event that was fetched.
     cursor: u64,
     fetched: VecDeque<Event>,
@@ -32,19 +32,14 @@ pub(crate) struct Subscription<W> {
 
 /// Where the streams of one turn end, if that is before the task does.
 #[derive(Debug, Default)]
-pub(crate) struct TurnEnd(AtomicU64);
+pub(super) struct TurnEnd(AtomicU64);
 
 /// A stream of events that are all there.
 struct All(vec::IntoIter<Event>);
 
-impl<W: Send + 'static> Subscription<W> {
+impl Subscription {
     /// Everything after an event.
-    pub(crate) fn after(
-        store: Arc<Store>,
-        live: Arc<Live<W>>,
-        cursor: u64,
-        end: Option<Arc<TurnEnd>>,
-    ) -> Self {
+    pub(super) fn after(store: Arc<Store>, live: Arc<Live>, cursor: u64, end: Option<Arc<TurnEnd>>) -> Self {
         Self {
             store,
             watcher: live.watch(),
@@ -57,9 +52,9 @@ impl<W: Send + 'static> Subscription<W> {
     }
 
     /// The task as it stands, then everything after that.
-    pub(crate) fn with_snapshot(
+    pub(super) fn with_snapshot(
         store: Arc<Store>,
-        live: Arc<Live<W>>,
+        live: Arc<Live>,
         snapshot: &Snapshot,
         end: Option<Arc<TurnEnd>>,
     ) -> Result<Self, Error> {
@@ -69,7 +64,7 @@ impl<W: Send + 'static> Subscription<W> {
     }
 
     /// The next event, if it has been fetched.
-    pub(crate) fn next_fetched(&mut self) -> Option<Event> {
+    pub(super) fn next_fetched(&mut self) -> Option<Event> {
         let event = self.fetched.pop_front().filter(|_| !self.over)?;
         self.cursor = self.cursor.max(event.number);
         self.over = self.end.as_ref().is_some_and(|end| end.is_closed_after(event.number));
@@ -101,17 +96,17 @@ fn snapshot_event(snapshot: &Snapshot) -> Result<Event, Error> {
 }
 
 /// A direct answer: exactly one event.
-pub(crate) fn only(message: Message) -> Result<EventStream, Error> {
+pub(super) fn only(message: Message) -> Result<EventStream, Error> {
     let json = serde_json::to_vec(&StreamResponse::Message(message)).map_err(Error::internal)?;
     Ok(all(vec![Event { number: 0, json: json.into() }]))
 }
 
 /// Exactly these events.
-pub(crate) fn all(events: Vec<Event>) -> EventStream {
+pub(super) fn all(events: Vec<Event>) -> EventStream {
     Box::pin(All(events.into_iter()))
 }
 
-impl<W: Send + 'static> Stream for Subscription<W> {
+impl Stream for Subscription {
     type Item = Result<Event, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -170,7 +165,7 @@ impl Stream for All {
 
 impl TurnEnd {
     /// Ends the turn's streams after this event, unless an earlier one has.
-    pub(crate) fn close_after(&self, number: u64) {
+    pub(super) fn close_after(&self, number: u64) {
         let _ = self.0.compare_exchange(0, number, Ordering::Release, Ordering::Relaxed);
     }
 
@@ -179,7 +174,7 @@ impl TurnEnd {
     }
 
     /// Whether this event is the last that the turn's streams show.
-    pub(crate) fn is_closed_after(&self, number: u64) -> bool {
+    pub(super) fn is_closed_after(&self, number: u64) -> bool {
         let last = self.0.load(Ordering::Acquire);
         last != 0 && number >= last
     }

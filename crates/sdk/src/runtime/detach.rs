@@ -8,22 +8,22 @@ use chancery_protocol::{BoxFuture, box_future};
 
 /// Polls something inside the request that started it. A request that goes away does not end it: what is left
 /// is run on its own. So a turn goes on when its client is gone, and nothing stops between two commits.
-pub(crate) struct Unstoppable<T: Send + 'static>(Option<BoxFuture<'static, T>>);
+pub(super) struct DetachOnDrop<T: Send + 'static>(Option<BoxFuture<'static, T>>);
 
-impl<T: Send + 'static> Unstoppable<T> {
-    pub(crate) fn new<F>(make: impl FnOnce() -> F) -> Self
+impl<T: Send + 'static> DetachOnDrop<T> {
+    pub(super) fn new<F>(make: impl FnOnce() -> F) -> Self
     where
         F: Future<Output = T> + Send + 'static,
     {
         Self::boxed(box_future(make))
     }
 
-    pub(crate) fn boxed(future: BoxFuture<'static, T>) -> Self {
+    pub(super) fn boxed(future: BoxFuture<'static, T>) -> Self {
         Self(Some(future))
     }
 }
 
-impl<T: Send + 'static> Future for Unstoppable<T> {
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -36,7 +36,7 @@ impl<T: Send + 'static> Future for Unstoppable<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Unstoppable<T> {
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         if let Some(rest) = self.0.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

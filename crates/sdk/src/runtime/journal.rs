@@ -1,127 +1,50 @@
-//! The tasks of one agent, whoever works on them: the journal they are in, who watches them, who else is to be told.
-//!
-//! A [`Runtime`](crate::Runtime) commits what is new with [`Tasks::append`] and then shows it with [`Live::publish`], whether its
-//! agent works here or elsewhere.
+//! The tasks of the agent in the journal: every commit goes through here, and so does whoever looks at a task or watches it.
 
-mod failure;
-mod holds;
-mod incoming;
-mod live;
-mod push;
-mod subscription;
-mod unstoppable;
-mod waits;
-
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    Admitted, Artifacts, Call, CallOutcome, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold,
-    JsonObject, KeptTask, ListTasksRequest, Principal, RequestLimits, SendMessageRequest,
-    SubscribeToTaskRequest, TaskId, TaskPage, TaskState, TaskView,
+    Artifacts, Call, CallOutcome, DEFAULT_PAGE_SIZE, Error, ErrorCode, EventStream, Hold, JsonObject,
+    KeptTask, ListTasksRequest, SubscribeToTaskRequest, TaskId, TaskPage, TaskState, TaskView,
 };
 use chancery_store::{
-    Appended, Batch, ListQuery, PageToken, ReservationChange, ReservationWrite, Scope, Snapshot, Store,
-    StoreError,
+    Appended, Batch, ListQuery, PageToken, ReservationChange, ReservationWrite, Scope, Snapshot, StoreError,
 };
-use futures_core::Stream as _;
-use parking_lot::RwLock;
+use futures_util::StreamExt as _;
 
+use super::Core;
+use super::failure::from_store;
+use super::holds::reported;
+use super::live::Live;
+use super::subscription::{Subscription, TurnEnd};
 use crate::agent::Sent;
-use holds::reported;
-
-pub(crate) use failure::{from_store, no_extended_card, task_is_over};
-pub(crate) use holds::Holds;
-pub(crate) use incoming::{admission, check_context};
-pub(crate) use live::{Live, LiveTasks};
-pub use push::Notifier;
-pub(crate) use subscription::{Subscription, TurnEnd, all, only};
-pub(crate) use unstoppable::Unstoppable;
-pub(crate) use waits::{Door, Waits};
 
 /// How long events wait before the store is asked again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The tasks of one agent. `W` is what is to be known of who works on a live one.
-#[derive(Debug)]
-pub(crate) struct Tasks<W> {
-    agent: Arc<str>,
-    pub(crate) store: Arc<Store>,
-    pub(crate) live: LiveTasks<W>,
-    pub(crate) limits: RequestLimits,
-    /// What the calls hold that the tasks have come of.
-    pub(crate) holds: Arc<Holds>,
-    /// None if nobody posts notifications.
-    notifier: Option<Arc<dyn Notifier>>,
-    /// Who lets calls through, if anybody has to.
-    door: RwLock<Option<Door>>,
-}
-
-impl<W> Tasks<W> {
-    pub(crate) fn new(agent: Arc<str>, store: Arc<Store>, notifier: Option<Arc<dyn Notifier>>) -> Self {
-        Self {
-            agent,
-            store,
-            live: LiveTasks::default(),
-            limits: RequestLimits::default(),
-            holds: Arc::default(),
-            notifier,
-            door: RwLock::default(),
-        }
-    }
-
-    /// The same tasks, where somebody else had them before: who works on them, who watches them, what they hold.
-    pub(crate) fn after(self, earlier: Option<&Self>) -> Self {
-        match earlier {
-            Some(earlier) => Self { live: earlier.live.clone(), holds: earlier.holds.clone(), ..self },
-            None => self,
-        }
-    }
-
-    /// Says who lets calls through.
-    #[cfg(feature = "server")]
-    pub(crate) fn guarded_by(&self, door: Door) {
-        *self.door.write() = Some(door);
-    }
-
-    /// Has a call let through whose caller does not wait for it. None if nobody has to.
-    pub(crate) fn readmit(&self, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {
-        let door = self.door.read().clone()?;
-        door.0(call)
-    }
-
-    /// Whose tasks somebody may see.
-    pub(crate) fn scope(&self, principal: &Principal) -> Scope {
-        Scope { realm: principal.realm.clone(), owner: principal.id.clone(), agent: self.agent.clone() }
-    }
-
-    pub(crate) async fn snapshot(&self, scope: &Scope, id: &TaskId) -> Result<Snapshot, Error> {
+impl Core {
+    pub(super) async fn snapshot(&self, scope: &Scope, id: &TaskId) -> Result<Snapshot, Error> {
         self.store.snapshot(scope, id).await.map_err(from_store)
     }
 
-    /// Commits a batch, and tells those who are to hear of it.
-    pub(crate) async fn append(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        batch: impl Into<Box<Batch>>,
-    ) -> Result<Appended, StoreError> {
-        self.append_held(scope, id, batch, None, Sent::Answered).await
+    /// A task made live, and how it stands. First the place to be woken, then the look: nothing comes between them unseen.
+    pub(super) async fn enter(&self, scope: &Scope, id: &TaskId) -> Result<(Arc<Live>, Snapshot), Error> {
+        let live = self.live.enter(scope, id);
+        let snapshot = self.snapshot(scope, id).await?;
+        live.catch_up(snapshot.number, snapshot.task.is_over());
+        Ok((live, snapshot))
     }
 
-    /// The same for the first batch of an admitted call, with what that holds.
-    pub(crate) async fn append_held(
+    /// Commits a batch, and tells those who are to hear of it. The first batch of an admitted call comes with what that holds.
+    pub(super) async fn append(
         &self,
         scope: &Scope,
         id: &TaskId,
-        batch: impl Into<Box<Batch>>,
+        mut batch: Box<Batch>,
         hold: Option<Arc<dyn Hold>>,
         sent: Sent,
     ) -> Result<Appended, StoreError> {
-        let mut batch = batch.into();
         let riding = self.holds.ride(scope, id, &mut batch, hold, sent);
         let appended = self.store.append(scope, id, batch).await;
         if let Some(riding) = &riding {
@@ -140,18 +63,17 @@ impl<W> Tasks<W> {
     }
 
     /// The same, for what has been promised: it waits for a store that cannot take it now.
-    pub(crate) async fn append_promised(
+    pub(super) async fn append_promised(
         &self,
         scope: &Scope,
         id: &TaskId,
-        batch: impl Into<Box<Batch>>,
+        batch: Box<Batch>,
         sent: Sent,
     ) -> Result<Appended, StoreError> {
-        let batch = batch.into();
         if !self.store.can_be_unavailable() {
-            return self.append_held(scope, id, batch, None, sent).await;
+            return self.append(scope, id, batch, None, sent).await;
         }
-        self.insist(id, || self.append_held(scope, id, batch.clone(), None, sent)).await
+        self.insist(id, || self.append(scope, id, batch.clone(), None, sent)).await
     }
 
     /// Tries again for as long as the store cannot take it.
@@ -174,7 +96,7 @@ impl<W> Tasks<W> {
     }
 
     /// Writes a reserved call down, with what it holds if that is new.
-    pub(crate) async fn reserve(
+    pub(super) async fn reserve(
         &self,
         scope: &Scope,
         id: &TaskId,
@@ -197,7 +119,7 @@ impl<W> Tasks<W> {
     }
 
     /// Ends a reserved call without a task, and settles what it holds.
-    pub(crate) async fn close_reserved(
+    pub(super) async fn close_reserved(
         &self,
         scope: &Scope,
         id: &TaskId,
@@ -221,7 +143,7 @@ impl<W> Tasks<W> {
     }
 
     /// Settles a call that has no task of its own, and keeps its record.
-    pub(crate) async fn record_call(
+    pub(super) async fn record_call(
         &self,
         hold: &dyn Hold,
         id: &TaskId,
@@ -235,7 +157,7 @@ impl<W> Tasks<W> {
         Ok(())
     }
 
-    pub(crate) async fn list(&self, call: &Call<ListTasksRequest>) -> Result<TaskPage, Error> {
+    pub(super) async fn list(&self, call: &Call<ListTasksRequest>) -> Result<TaskPage, Error> {
         let request = &call.request;
         request.validate()?;
         let page_size = request.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
@@ -264,41 +186,32 @@ impl<W> Tasks<W> {
             total_size: i32::try_from(page.total).unwrap_or(i32::MAX),
         })
     }
-}
 
-impl<W: Default + Send + 'static> Tasks<W> {
     /// Without `Last-Event-ID`: the task, then what follows, and nothing of a task that has ended. With it:
     /// exactly what follows that event, also of a task that has since ended.
-    pub(crate) async fn subscribe(
+    pub(super) async fn subscribe(
         &self,
         call: &Call<SubscribeToTaskRequest>,
-    ) -> Result<(Arc<Live<W>>, Snapshot, EventStream), Error> {
-        let (scope, id) = (self.scope(&call.context.principal), &call.request.id);
-        // First the place to be woken, then the look: nothing comes between them unseen.
-        let live = self.live.enter(&scope, id);
-        let snapshot = self.snapshot(&scope, id).await?;
-        let over = snapshot.task.is_over();
-        let seen = call.context.last_event.filter(|seen| *seen <= snapshot.number);
-        if over && call.context.last_event.is_none() {
+    ) -> Result<(Snapshot, EventStream), Error> {
+        let id = &call.request.id;
+        let (live, snapshot) = self.enter(&self.scope(&call.context.principal), id).await?;
+        if snapshot.task.is_over() && call.context.last_event.is_none() {
             let text = "The task has ended; get it with GetTask";
             return Err(
                 Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
             );
         }
-        live.catch_up(snapshot.number, over);
         let store = self.store.clone();
-        let events: EventStream = match seen {
-            Some(seen) => Box::pin(Subscription::after(store, live.clone(), seen, None)),
-            None => Box::pin(Subscription::with_snapshot(store, live.clone(), &snapshot, None)?),
+        let events = match call.context.last_event.filter(|seen| *seen <= snapshot.number) {
+            Some(seen) => Subscription::after(store, live, seen, None),
+            None => Subscription::with_snapshot(store, live, &snapshot, None)?,
         };
-        Ok((live, snapshot, events))
+        Ok((snapshot, Box::pin(events)))
     }
 
     /// The task when it has ended or waits for somebody.
-    pub(crate) async fn settled(&self, scope: &Scope, id: &TaskId) -> Result<KeptTask, Error> {
-        let live = self.live.enter(scope, id);
-        let snapshot = self.snapshot(scope, id).await?;
-        live.catch_up(snapshot.number, snapshot.task.is_over());
+    pub(super) async fn settled(&self, scope: &Scope, id: &TaskId) -> Result<KeptTask, Error> {
+        let (live, snapshot) = self.enter(scope, id).await?;
         let mut events = Subscription::after(self.store.clone(), live, snapshot.number, None);
         loop {
             let task = self.snapshot(scope, id).await?.task;
@@ -306,24 +219,19 @@ impl<W: Default + Send + 'static> Tasks<W> {
             if state.is_terminal() || state.is_interrupted() {
                 return Ok(task);
             }
-            poll_fn(|context| Pin::new(&mut events).poll_next(context)).await.transpose()?;
+            events.next().await.transpose()?;
         }
     }
 
     /// The task as it stands, then the events that follow.
-    pub(crate) async fn watch_from_here(
-        &self,
-        live: Arc<Live<W>>,
-        end: Arc<TurnEnd>,
-    ) -> Result<EventStream, Error> {
-        let snapshot = self.snapshot(live.scope(), live.task_id()).await?;
-        live.catch_up(snapshot.number, snapshot.task.is_over());
+    pub(super) async fn watch_from_here(&self, live: &Live, end: Arc<TurnEnd>) -> Result<EventStream, Error> {
+        let (live, snapshot) = self.enter(live.scope(), live.task_id()).await?;
         Ok(Box::pin(Subscription::with_snapshot(self.store.clone(), live, &snapshot, Some(end))?))
     }
 }
 
 /// A task as it was asked for.
-pub(crate) fn view(task: KeptTask, history_length: Option<i32>) -> TaskView {
+pub(super) fn view(task: KeptTask, history_length: Option<i32>) -> TaskView {
     let history_length = history_length.and_then(|length| usize::try_from(length).ok());
     TaskView { history_length, ..TaskView::whole(task) }
 }

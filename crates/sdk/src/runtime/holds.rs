@@ -1,6 +1,6 @@
 //! What admitted calls hold, by the tasks that have come of them.
 //!
-//! Every batch of a task passes [`Tasks::append`](super::Tasks::append), whoever has made it: a turn, a
+//! Every batch of a task passes [`Core::append`](super::Core::append), whoever has made it: a turn, a
 //! cancel, the recovery after a restart. So that is where the record of the call is put into the batch, and where the
 //! hold hears that it was committed.
 
@@ -21,7 +21,7 @@ use crate::agent::Sent;
 const SHARDS: usize = 16;
 
 #[derive(Debug, Default)]
-pub(crate) struct Holds {
+pub(super) struct Holds {
     shards: [Mutex<Shard>; SHARDS],
     /// So that it costs nothing to look where nothing is held.
     count: AtomicUsize,
@@ -40,7 +40,7 @@ struct Held {
 
 /// What goes along with a batch.
 #[derive(Debug)]
-pub(crate) struct Riding {
+pub(super) struct Riding {
     hold: Arc<dyn Hold>,
     settles: Option<Settled>,
     is_new: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Riding {
 
 impl Holds {
     /// Keeps what a call holds until its task ends or waits for somebody. Says no if another call pays for that already.
-    pub(crate) fn put(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>, recorded: bool) -> bool {
+    pub(super) fn put(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>, recorded: bool) -> bool {
         let mut shard = self.shard(id).lock();
         let of_task = shard.entry(id.clone()).or_default();
         let is_first = of_task.iter().all(|held| held.scope != *scope);
@@ -60,7 +60,7 @@ impl Holds {
     }
 
     /// Keeps it no longer.
-    pub(crate) fn forget(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>) {
+    pub(super) fn forget(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -79,7 +79,7 @@ impl Holds {
 
     /// Puts the record of the call into a batch that begins or ends its work. The first batch brings along what the
     /// call holds; for the others it is known.
-    pub(crate) fn ride(
+    pub(super) fn ride(
         &self,
         scope: &Scope,
         id: &TaskId,
@@ -114,7 +114,7 @@ impl Holds {
     }
 
     /// The batch has been committed.
-    pub(crate) fn committed(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
+    pub(super) fn committed(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
         if let Some(settled) = &riding.settles {
             riding.hold.settled(settled);
             self.forget(scope, id, &riding.hold);
@@ -129,7 +129,7 @@ impl Holds {
     }
 
     /// The batch has not been committed.
-    pub(crate) fn refused(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
+    pub(super) fn refused(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
         riding.hold.refused();
         if riding.is_new {
             self.forget(scope, id, &riding.hold);
@@ -137,7 +137,7 @@ impl Holds {
     }
 
     /// What a call holds for a task.
-    pub(crate) fn of(&self, scope: &Scope, id: &TaskId) -> Option<Arc<dyn Hold>> {
+    pub(super) fn of(&self, scope: &Scope, id: &TaskId) -> Option<Arc<dyn Hold>> {
         self.known(scope, id).map(|(hold, _)| hold)
     }
 
