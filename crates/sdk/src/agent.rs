@@ -1,6 +1,7 @@
 //! What users write: an [`Agent`] runs one turn and says how it ended.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 
@@ -8,6 +9,8 @@ use chancery_protocol::{
     Artifact, ArtifactId, BoxFuture, Error, Json, Message, Part, Principal, Role, StreamResponse, TaskId,
     TaskState,
 };
+
+use futures_util::FutureExt as _;
 
 use crate::turn::Turn;
 
@@ -185,7 +188,8 @@ pub(crate) type AgentFuture = Pin<Box<dyn Future<Output = Result<Outcome, Failur
 
 impl<A: Agent> AnyAgent for A {
     fn start(self: Arc<Self>, turn: Turn) -> AgentFuture {
-        Box::pin(async move { self.run(turn).await })
+        let running = AssertUnwindSafe(async move { self.run(turn).await }).catch_unwind();
+        Box::pin(running.map(|ended| ended.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)))))
     }
 
     fn opens_task(&self, message: &Message) -> bool {

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
-use crate::runtime::{Delivered, Dispatch, Emit, Sink, TurnHandle};
+use crate::runtime::{Delivered, Sink, TurnHandle};
 
 /// One turn: a message, and everything needed to answer it.
 ///
@@ -180,14 +180,14 @@ impl Turn {
     /// Writes the call down, with what [`Turn::set_state`] has left, before anything leaves this process for it. From
     /// then on a crash forgets neither the call nor what is held for it. To be awaited before the first byte that goes to
     /// anybody else; [`Turn::call`] does it by itself.
-    pub fn dispatch(&self) -> Dispatch<'_> {
-        self.sink.dispatch()
+    pub async fn dispatch(&self) -> Result<(), TurnOver> {
+        self.sink.dispatch().await
     }
 
     /// Emits an event as somebody elsewhere has put it: with its message ids, metadata and extensions. The ids of task and
     /// context are those of this turn, and the time is now. What ends the turn is its [`Outcome::forwarded`].
-    pub fn forward(&self, event: StreamResponse) -> Emit<'_> {
-        self.sink.forward(event, Vec::new())
+    pub async fn forward(&self, event: StreamResponse) -> Result<(), TurnOver> {
+        self.sink.emit(event).await
     }
 
     /// Whether the turn died with an earlier process, and runs again.
@@ -227,18 +227,18 @@ impl Turn {
     }
 
     /// Says that work goes on, with a word about how.
-    pub fn working(&self, progress: impl Into<String>) -> Emit<'_> {
-        self.sink.status(TaskState::Working, Some(Message::agent(progress)))
+    pub async fn working(&self, progress: impl Into<String>) -> Result<(), TurnOver> {
+        self.sink.status(TaskState::Working, Some(Message::agent(progress))).await
     }
 
     /// Emits an artifact as a whole.
-    pub fn artifact(&self, artifact: Artifact) -> Emit<'_> {
-        self.sink.artifact(artifact, false, true)
+    pub async fn artifact(&self, artifact: Artifact) -> Result<(), TurnOver> {
+        self.sink.artifact(artifact, false, true).await
     }
 
     /// Emits a piece of an artifact that somebody else has begun and named: the first one, or one to append.
-    pub fn artifact_piece(&self, artifact: Artifact, append: bool, last: bool) -> Emit<'_> {
-        self.sink.artifact(artifact, append, last)
+    pub async fn artifact_piece(&self, artifact: Artifact, append: bool, last: bool) -> Result<(), TurnOver> {
+        self.sink.artifact(artifact, append, last).await
     }
 
     /// Begins an artifact that is emitted in pieces.
@@ -292,23 +292,23 @@ impl Turn {
     }
 }
 
-impl<'a> ArtifactWriter<'a> {
+impl ArtifactWriter<'_> {
     /// Emits more of the artifact.
-    pub fn append(&mut self, part: impl Into<Part>) -> Emit<'a> {
-        self.emit(part.into(), false)
+    pub async fn append(&mut self, part: impl Into<Part>) -> Result<(), TurnOver> {
+        self.emit(part.into(), false).await
     }
 
     /// Emits the last of the artifact.
-    pub fn finish(mut self, part: impl Into<Part>) -> Emit<'a> {
-        self.emit(part.into(), true)
+    pub async fn finish(mut self, part: impl Into<Part>) -> Result<(), TurnOver> {
+        self.emit(part.into(), true).await
     }
 
-    fn emit(&mut self, part: Part, last: bool) -> Emit<'a> {
+    async fn emit(&mut self, part: Part, last: bool) -> Result<(), TurnOver> {
         let mut artifact = Artifact::new(self.id.clone(), vec![part]);
         let append = std::mem::replace(&mut self.begun, true);
         if !append {
             artifact.name = std::mem::take(&mut self.name);
         }
-        self.turn.sink.artifact(artifact, append, last)
+        self.turn.sink.artifact(artifact, append, last).await
     }
 }

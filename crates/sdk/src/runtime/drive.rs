@@ -10,18 +10,17 @@ use std::task::Poll;
 use std::time::Instant;
 
 use chancery_protocol::{
-    CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, TaskId, TaskState, TaskStatus,
+    BoxFuture, CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, TaskId, TaskState, TaskStatus,
 };
 use chancery_store::{Admission, Appended, Batch, ReservationChange, Scope, Snapshot, StoreError};
 use tokio::sync::oneshot;
 
 use super::Core;
-use super::failure::{conclude_failure, conclude_panic, from_store, task_is_over};
+use super::failure::{conclude_failure, from_store, task_is_over};
 use super::live::Live;
 use super::reserve::{Reservation, answered};
 use super::sink::{Sink, is_full};
 use super::start::OpenedTask;
-use super::stop::Stop;
 use super::subscription::TurnEnd;
 use crate::agent::{AgentFuture, Failure, Outcome, Sent};
 use crate::turn::CallerWaits;
@@ -74,24 +73,16 @@ pub(super) enum Done {
 /// How the work of a turn has come to its end.
 #[allow(clippy::large_enum_variant, reason = "taken apart at once; a box for each turn would cost more")]
 enum Ending {
-    Outcome(Outcome),
-    Failed(Failure),
+    Returned(Result<Outcome, Failure>),
+    DeadlinePassed,
     /// Somebody else has ended the task, or wants it ended.
     Stopped,
     /// The process winds down, and the work goes on elsewhere.
     Abandoned,
 }
 
-/// Why the driver has something to do.
-#[allow(clippy::large_enum_variant, reason = "taken apart at once; a box for each turn would cost more")]
-pub(super) enum Step {
-    Emitted(Box<Batch>),
-    Returned(Result<Outcome, Failure>),
-    Panicked(Box<dyn std::any::Any + Send>),
-    DeadlinePassed,
-    Canceled,
-    Abandoned,
-}
+/// What stops a turn from outside, once it comes.
+type Stop = BoxFuture<'static, Ending>;
 
 // === impl Drive ===
 
@@ -108,15 +99,21 @@ impl Drive {
             Err(error @ StoreError::TaskFull { .. }) => {
                 let full = self.does_not_fit(error);
                 self.tell_agent_of_end().await;
-                Ending::Outcome(full)
+                Ending::Returned(Ok(full))
             }
             Err(StoreError::Duplicate { task }) => return Ok(Done::Repeats(task)),
             Err(error) => return self.lost(error),
         };
         self.release_agent(matches!(ending, Ending::Abandoned));
         match ending {
-            Ending::Outcome(outcome) => self.ended(outcome).await,
-            Ending::Failed(failure) => self.failed(failure).await,
+            Ending::Returned(Ok(outcome)) => self.ended(outcome).await,
+            Ending::Returned(Err(failure)) => self.failed(failure).await,
+            Ending::DeadlinePassed => {
+                self.tell_agent_of_end().await;
+                let failure = Failure::public("The deadline of the turn has passed");
+                let is_unknown = self.core.spec.works_elsewhere && self.sink.is_dispatched();
+                self.failed(if is_unknown { failure.unanswered() } else { failure }).await
+            }
             Ending::Stopped => self.stopped().await,
             Ending::Abandoned => {
                 self.finish(true);
@@ -247,7 +244,7 @@ impl Drive {
         }
         if self.waits == CallerWaits::No && !self.sink.is_unopened() {
             if !self.committed {
-                let batch = self.sink.take_batch(None);
+                let batch = self.sink.take_batch();
                 self.commit(batch, false).await?;
             }
             // Whoever was told runs next on this very thread, which an agent that never yields would keep.
@@ -258,12 +255,12 @@ impl Drive {
 
     /// Drives the agent to its end.
     async fn work(&mut self) -> Result<Ending, StoreError> {
-        let mut stop = Stop::default();
+        let mut stop = None;
         loop {
             // Taken apart before anything is awaited: a turn that waits is not to hold room for how it may end.
             let batch = match self.step(&mut stop).await {
-                Step::Emitted(batch) => batch,
-                over => return Ok(self.ending(over).await),
+                Ok(batch) => batch,
+                Err(ending) => return Ok(ending),
             };
             if self.sink.dispatch_is_asked() {
                 self.dispatch(batch).await?;
@@ -275,49 +272,36 @@ impl Drive {
                 // A long burst is shown while it goes on, and leaves room for others.
                 tokio::task::yield_now().await;
                 if self.deadline <= tokio::time::Instant::now().into_std() {
-                    return Ok(self.ending(Step::DeadlinePassed).await);
+                    return Ok(Ending::DeadlinePassed);
                 }
             }
         }
     }
 
-    /// What the last step of a turn comes to.
-    async fn ending(&mut self, last: Step) -> Ending {
-        match last {
-            Step::Returned(Ok(outcome)) => Ending::Outcome(outcome),
-            Step::Returned(Err(failure)) => Ending::Failed(failure),
-            Step::Panicked(panic) => Ending::Outcome(conclude_panic(self.sink.task_id(), &*panic)),
-            Step::DeadlinePassed => {
-                self.tell_agent_of_end().await;
-                let failure = Failure::public("The deadline of the turn has passed");
-                Ending::Failed(self.not_by_agent(failure))
-            }
-            Step::Emitted(_) | Step::Canceled => Ending::Stopped,
-            Step::Abandoned => Ending::Abandoned,
-        }
-    }
-
-    /// A failure that the agent has not told of: what it did meanwhile, elsewhere, is not known.
-    fn not_by_agent(&self, failure: Failure) -> Failure {
-        match self.core.spec.works_elsewhere && self.sink.is_dispatched() {
-            true => failure.unanswered(),
-            false => failure,
-        }
-    }
-
-    /// Goes on until there is something to do.
-    fn step(&mut self, stop: &mut Stop) -> impl Future<Output = Step> {
+    /// Goes on until there is something to commit, or the turn is over. What stops it from outside is armed only when the
+    /// agent does not finish at once.
+    fn step(&mut self, stop: &mut Option<Stop>) -> impl Future<Output = Result<Box<Batch>, Ending>> {
         poll_fn(move |context| {
             self.sink.unpark();
-            match catch_unwind(AssertUnwindSafe(|| self.agent.as_mut().poll(context))) {
-                Err(panic) => return Poll::Ready(Step::Panicked(panic)),
-                Ok(Poll::Ready(returned)) => return Poll::Ready(Step::Returned(returned)),
-                Ok(Poll::Pending) => {}
+            if let Poll::Ready(returned) = self.agent.as_mut().poll(context) {
+                return Poll::Ready(Err(Ending::Returned(returned)));
             }
-            if self.sink.park(context.waker()) {
-                stop.poll(context, self)
-            } else {
-                Poll::Ready(Step::Emitted(self.sink.take_batch(Some(context.waker()))))
+            match self.sink.take_or_park(context.waker()) {
+                Some(batch) => Poll::Ready(Ok(batch)),
+                None => stop.get_or_insert_with(|| self.stop()).as_mut().poll(context).map(Err),
+            }
+        })
+    }
+
+    /// Waits for a cancel, the deadline or the end of the process.
+    fn stop(&self) -> Stop {
+        let (core, sink, deadline) = (self.core.clone(), self.sink.clone(), self.deadline.into());
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = sink.cancellation().cancelled() => Ending::Stopped,
+                () = core.abandoned.cancelled(), if core.spec.works_elsewhere => Ending::Abandoned,
+                () = tokio::time::sleep_until(deadline) => Ending::DeadlinePassed,
             }
         })
     }
@@ -391,13 +375,13 @@ impl Drive {
 
     /// Commits the last event of the turn.
     async fn conclude(&mut self) -> Result<Done, Error> {
-        let batch = self.sink.take_batch(None);
+        let batch = self.sink.take_batch();
         let committed = match self.commit(batch, true).await {
             Err(error @ StoreError::TaskFull { .. }) => {
                 // The outcome does not fit. That it does not is said in one event, which always fits.
                 let failed = self.does_not_fit(error);
                 self.sink.conclude(failed);
-                let batch = self.sink.take_batch(None);
+                let batch = self.sink.take_batch();
                 self.commit(batch, true).await
             }
             committed => committed,
@@ -452,7 +436,7 @@ impl Drive {
         let idle: AgentFuture = Box::pin(std::future::pending());
         let agent = std::mem::replace(&mut self.agent, idle);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(agent))) {
-            conclude_panic(self.sink.task_id(), &*panic);
+            conclude_failure(self.sink.task_id(), Failure::of_panic(&*panic));
         }
     }
 

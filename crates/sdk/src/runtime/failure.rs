@@ -1,5 +1,6 @@
 //! From what went wrong inside to what a caller is told.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -14,12 +15,6 @@ pub(super) fn conclude_failure(id: &TaskId, failure: Failure) -> Outcome {
     let public = failure.public.unwrap_or_else(|| "The agent failed".to_owned());
     tracing::error!(task.id = %id, cause, "turn of task {id} failed: {public}");
     Outcome::failed(public)
-}
-
-/// How a turn that panicked ends. The text of the panic is for the log alone.
-pub(super) fn conclude_panic(id: &TaskId, panic: &(dyn std::any::Any + Send)) -> Outcome {
-    tracing::error!(task.id = %id, cause = text_of(panic), "turn of task {id} panicked");
-    Outcome::failed("The agent failed unexpectedly")
 }
 
 /// Asks something of the user's that answers at once. A panic there is ours to answer for, and must not take
@@ -79,7 +74,14 @@ pub(super) fn no_extended_card() -> Error {
     Error::with_message(ErrorCode::UnsupportedOperation, "This agent has no extended card")
 }
 
-fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
+impl Failure {
+    /// The text of a panic is for the log alone.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        Self::public("The agent failed unexpectedly").caused_by(format!("panicked: {}", text_of(panic)))
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }

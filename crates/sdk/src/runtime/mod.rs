@@ -6,7 +6,6 @@
 
 mod detach;
 mod drive;
-mod emit;
 mod end;
 mod failure;
 mod handle;
@@ -23,7 +22,6 @@ mod reserve;
 mod send;
 mod sink;
 mod start;
-mod stop;
 mod subscription;
 mod take;
 
@@ -48,7 +46,6 @@ use holds::Holds;
 use journal::view;
 use live::LiveTasks;
 
-pub use emit::{Dispatch, Emit};
 pub(crate) use failure::contained;
 pub use handle::Delivered;
 pub(crate) use handle::TurnHandle;

@@ -60,7 +60,7 @@ impl Core {
         facts: Box<Facts>,
         live: Option<Arc<Live>>,
     ) -> Box<Drive> {
-        let sink = Arc::new(if self.spec.works_elsewhere { sink.patient() } else { sink });
+        let sink = Arc::new(sink);
         let (deadline, waits) = (facts.deadline, facts.waits);
         let hold = if live.is_none() { sink.hold() } else { None };
         let found = status_of(facts.task.as_ref());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use chancery_protocol::{CallContext, Error, JsonObject, KeptTask, Message, SendMessageConfiguration};
-use chancery_store::{Admission, Clock};
+use chancery_store::Admission;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -112,14 +112,14 @@ impl Live {
     }
 
     /// Hands the task from the turn that has ended to the message that waits; frees it if none does.
-    pub(super) fn next_in_queue(&self, clock: &Clock) -> Option<(Queued, Sink)> {
+    pub(super) fn next_in_queue(&self) -> Option<(Queued, Sink)> {
         let mut work = self.work.lock();
         let Some(queued) = work.queue.pop_front() else {
             work.running = None;
             return None;
         };
         let context_id = queued.incoming.message.context_id.clone().unwrap_or_else(|| "".into());
-        let sink = Sink::working(clock, self.task_id().clone(), context_id);
+        let sink = Sink::working(&queued.core, self.task_id().clone(), context_id);
         work.running = Some(sink.cancellation().clone());
         Some((queued, sink))
     }

@@ -51,10 +51,10 @@ impl Core {
         let request = Box::new(SendMessageRequest { tenant, message, configuration, metadata });
         let call = Call { request, context };
         let (id, context_id) = (opening.task_id().clone(), opening.context_id().clone());
-        let mut batch = opening.take_batch(None);
+        let mut batch = opening.take_batch();
         (batch.admission, batch.state) = (admission, Some(Waits::state(&call)?));
         let live = self.live.enter(&scope, &id);
-        let sink = Sink::working(self.store.clock(), id.clone(), context_id);
+        let sink = Sink::working(&self, id.clone(), context_id);
         live.claim(&sink);
         let appended = match self.append(&scope, &id, batch, None, Sent::Answered).await {
             Ok(appended) => appended,

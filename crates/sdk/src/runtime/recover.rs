@@ -75,7 +75,7 @@ impl Core {
         let message = call.message.clone();
         let context_id = message.context_id.clone().unwrap_or_else(|| ContextId::opened_by(task));
         let submitted = Task::submitted(task.clone(), context_id, message.clone());
-        let sink = Sink::unopened(self.store.clock(), submitted);
+        let sink = Sink::unopened(self, submitted);
         if let Some((config, version)) = call.push()
             && let Ok(registration) = self.inline_push(config, task, version)
         {

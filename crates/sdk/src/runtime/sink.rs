@@ -14,10 +14,12 @@ use chancery_protocol::{
 };
 use chancery_store::{Batch, Clock, Registration};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::emit::{Dispatch, Emit, Flush};
+use super::Core;
 use crate::agent::Outcome;
+use crate::turn::TurnOver;
 
 /// How far a turn may run ahead of the journal: so many events,
 const FULL_BATCH: usize = 64;
@@ -32,25 +34,25 @@ pub(crate) struct Sink {
     /// Made when somebody asks for it: most turns end before anyone could stop them.
     cancel: OnceLock<CancellationToken>,
     /// Whether only the agent says that work goes on.
-    pub(super) is_patient: bool,
-    pub(super) inner: Mutex<Inner>,
+    is_patient: bool,
+    inner: Mutex<Inner>,
+    /// Told when there is room again, when something is committed, and when the turn is over.
+    changed: Notify,
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) batch: Batch,
+struct Inner {
+    batch: Batch,
     phase: Phase,
-    pub(super) closed: bool,
+    closed: bool,
     /// Set while the driver sleeps.
-    pub(super) driver: Option<Waker>,
-    /// Those who wait for room, or for what they emitted to be committed.
-    pub(super) waiting: Vec<Waker>,
+    driver: Option<Waker>,
     /// How many entries were recorded, taken to be committed, and committed.
     recorded: u64,
     taken: u64,
-    pub(super) committed: u64,
+    committed: u64,
     abandoned: bool,
-    pub(super) dispatch: DispatchState,
+    dispatch: DispatchState,
     /// What the call was let through with; none while the task waits for its client.
     hold: Option<Arc<dyn Hold>>,
     /// What clients have said that no event shows yet.
@@ -64,7 +66,7 @@ pub(super) struct Inner {
 
 /// Whether the call is written down, so that something may leave the process for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DispatchState {
+enum DispatchState {
     Not,
     Asked,
     Done,
@@ -81,35 +83,27 @@ enum Phase {
     Working,
 }
 
-#[derive(Debug)]
-pub(super) enum Entry {
-    Task(Box<Task>),
-    Status { state: TaskState, message: Option<Message>, metadata: Option<JsonObject>, said: Vec<Message> },
-    Artifact { artifact: Artifact, append: bool, last: bool, metadata: Option<JsonObject> },
-}
-
 // === impl Sink ===
 
 impl Sink {
     /// A sink for a task that does not exist yet.
-    pub(crate) fn unopened(clock: &Clock, mut task: Task) -> Self {
+    pub(super) fn unopened(core: &Core, mut task: Task) -> Self {
         let context_id = task.context_id.clone().unwrap_or_else(|| ContextId::opened_by(&task.id));
-        task.status.timestamp = Some(clock.millis());
-        Self::new(clock, task.id.clone(), context_id, Phase::Unopened(Box::new(task)))
+        task.status.timestamp = Some(core.store.clock().millis());
+        Self::new(core, task.id.clone(), context_id, Phase::Unopened(Box::new(task)))
     }
 
     /// A sink for a task that is being worked on.
-    pub(crate) fn working(clock: &Clock, task_id: TaskId, context_id: ContextId) -> Self {
-        Self::new(clock, task_id, context_id, Phase::Working)
+    pub(super) fn working(core: &Core, task_id: TaskId, context_id: ContextId) -> Self {
+        Self::new(core, task_id, context_id, Phase::Working)
     }
 
-    fn new(clock: &Clock, task_id: TaskId, context_id: ContextId, phase: Phase) -> Self {
+    fn new(core: &Core, task_id: TaskId, context_id: ContextId, phase: Phase) -> Self {
         let inner = Inner {
             batch: Batch::default(),
             phase,
             closed: false,
             driver: None,
-            waiting: Vec::new(),
             recorded: 0,
             taken: 0,
             committed: 0,
@@ -124,17 +118,12 @@ impl Sink {
         Self {
             task_id,
             context_id,
-            clock: clock.clone(),
+            clock: core.store.clock().clone(),
             cancel: OnceLock::new(),
-            is_patient: false,
+            is_patient: core.spec.works_elsewhere,
             inner: Mutex::new(inner),
+            changed: Notify::new(),
         }
-    }
-
-    /// Does not say that work goes on before the agent says so.
-    pub(crate) fn patient(mut self) -> Self {
-        self.is_patient = true;
-        self
     }
 
     pub(crate) fn task_id(&self) -> &TaskId {
@@ -206,30 +195,96 @@ impl Sink {
         self.inner.lock().total_usage()
     }
 
-    pub(crate) fn status(&self, state: TaskState, message: Option<Message>) -> Emit<'_> {
-        let entry = Entry::Status { state, message, metadata: None, said: Vec::new() };
-        Emit { sink: self, entry: Some(entry) }
+    /// Waits until the turn has come so far. An error if it is over before that.
+    async fn reached<T>(&self, mut reached: impl FnMut(&mut Inner) -> Option<T>) -> Result<T, TurnOver> {
+        loop {
+            // Before the look: nothing changes between them unseen.
+            let changed = self.changed.notified();
+            {
+                let mut inner = self.inner.lock();
+                if let Some(reached) = reached(&mut inner) {
+                    return Ok(reached);
+                }
+                if inner.closed {
+                    return Err(TurnOver);
+                }
+            }
+            changed.await;
+        }
     }
 
-    pub(crate) fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Emit<'_> {
-        let entry = Entry::Artifact { artifact, append, last, metadata: None };
-        Emit { sink: self, entry: Some(entry) }
+    /// Puts an event into the batch, once there is room. A task only begins one here; a message is no event of a task.
+    pub(crate) async fn emit(&self, event: StreamResponse) -> Result<(), TurnOver> {
+        if let StreamResponse::Message(_) = event {
+            return Ok(());
+        }
+        let mut event = Some(event);
+        let has_room = |inner: &mut Inner| {
+            let event = event.take_if(|_| !inner.closed && !is_full(&inner.batch))?;
+            match event {
+                StreamResponse::Task(_) => {}
+                StreamResponse::ArtifactUpdate(_) if !self.is_patient => inner.ensure_working(self),
+                _ => inner.open(),
+            }
+            inner.record(self, event);
+            inner.wake_driver();
+            Some(())
+        };
+        self.reached(has_room).await
     }
 
-    /// An event as somebody elsewhere has put it. A task only begins one here; a message is no event of a task.
-    pub(crate) fn forward(&self, event: StreamResponse, said: Vec<Message>) -> Emit<'_> {
-        Emit { sink: self, entry: Entry::of(event, said) }
+    pub(crate) async fn status(&self, state: TaskState, message: Option<Message>) -> Result<(), TurnOver> {
+        self.emit(self.status_event(state, message, None)).await
+    }
+
+    pub(crate) async fn artifact(
+        &self,
+        artifact: Artifact,
+        append: bool,
+        last: bool,
+    ) -> Result<(), TurnOver> {
+        self.emit(self.artifact_event(artifact, append, last)).await
+    }
+
+    fn status_event(
+        &self,
+        state: TaskState,
+        message: Option<Message>,
+        metadata: Option<JsonObject>,
+    ) -> StreamResponse {
+        let (task_id, context_id) = (self.task_id.clone(), self.context_id.clone());
+        let status = TaskStatus { state, message: message.map(Box::new), timestamp: None };
+        StreamResponse::StatusUpdate(TaskStatusUpdateEvent { task_id, context_id, status, metadata })
+    }
+
+    fn artifact_event(&self, artifact: Artifact, append: bool, last_chunk: bool) -> StreamResponse {
+        let (task_id, context_id) = (self.task_id.clone(), self.context_id.clone());
+        let update =
+            TaskArtifactUpdateEvent { task_id, context_id, artifact, append, last_chunk, metadata: None };
+        StreamResponse::ArtifactUpdate(update)
     }
 
     /// What a client has said becomes history with the next status.
     pub(crate) fn said(&self, message: Message) {
-        let message = message.in_task(self.task_id.clone()).in_context(self.context_id.clone());
-        self.inner.lock().said.push(message);
+        self.inner.lock().said.push(self.own(message));
+    }
+
+    /// A message as one of this task.
+    fn own(&self, message: Message) -> Message {
+        message.in_task(self.task_id.clone()).in_context(self.context_id.clone())
     }
 
     /// Waits until the call is written down.
-    pub(crate) fn dispatch(&self) -> Dispatch<'_> {
-        Dispatch(self)
+    pub(crate) async fn dispatch(&self) -> Result<(), TurnOver> {
+        let is_written = |inner: &mut Inner| {
+            let is_done = inner.dispatch == DispatchState::Done && inner.batch.state.is_none();
+            if !is_done && !inner.closed {
+                inner.dispatch = DispatchState::Asked;
+                inner.wake_driver();
+            }
+            (is_done && !inner.closed).then_some(())
+        };
+        self.reached(is_written).await
     }
 
     /// Whether somebody waits for the call to be written down.
@@ -239,12 +294,8 @@ impl Sink {
 
     /// The call is written down.
     pub(super) fn dispatched(&self) {
-        let waiting = {
-            let mut inner = self.inner.lock();
-            inner.dispatch = DispatchState::Done;
-            std::mem::take(&mut inner.waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
+        self.inner.lock().dispatch = DispatchState::Done;
+        self.changed.notify_waiters();
     }
 
     /// Whether something may have left the process for the call.
@@ -253,8 +304,9 @@ impl Sink {
     }
 
     /// Waits until all that was emitted so far is committed.
-    pub(crate) fn flush(&self) -> Flush<'_> {
-        Flush { sink: self, target: self.inner.lock().recorded }
+    pub(crate) async fn flush(&self) -> Result<(), TurnOver> {
+        let emitted = self.inner.lock().recorded;
+        self.reached(|inner| (inner.committed >= emitted).then_some(())).await
     }
 
     /// How much was recorded.
@@ -265,12 +317,11 @@ impl Sink {
 
     /// All that was taken is committed.
     pub(super) fn committed(&self) {
-        let waiting = {
+        {
             let mut inner = self.inner.lock();
             inner.committed = inner.taken;
-            std::mem::take(&mut inner.waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
+        }
+        self.changed.notify_waiters();
     }
 
     /// The process winds down: the work goes on elsewhere, and so does the task.
@@ -292,12 +343,9 @@ impl Sink {
 
     /// The same while a driver sleeps.
     pub(crate) fn open_now(&self) {
-        let driver = {
-            let mut inner = self.inner.lock();
-            inner.open();
-            inner.driver.take()
-        };
-        driver.into_iter().for_each(Waker::wake);
+        let mut inner = self.inner.lock();
+        inner.open();
+        inner.wake_driver();
     }
 
     /// The last event of the turn.
@@ -309,14 +357,13 @@ impl Sink {
         }
         let total = inner.usage.map(|_| inner.total_usage());
         let usage = total.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
-        if let Some(entry) = outcome.forwarded.and_then(|last| Entry::of(*last, Vec::new())) {
-            return inner.record(self, entry);
+        if let Some(last) = outcome.forwarded {
+            return inner.record(self, *last);
         }
         if let Some(artifact) = outcome.artifact {
-            inner.record(self, Entry::Artifact { artifact, append: false, last: true, metadata: None });
+            inner.record(self, self.artifact_event(artifact, false, true));
         }
-        let Outcome { state, message, .. } = outcome;
-        inner.record(self, Entry::Status { state, message, metadata: usage, said: Vec::new() });
+        inner.record(self, self.status_event(outcome.state, outcome.message, usage));
     }
 
     /// Begins the task anew, without what did not fit into it, if none of it has been committed.
@@ -333,46 +380,35 @@ impl Sink {
 
     /// Takes no more: every emitter learns that the turn is over.
     pub(crate) fn close(&self) {
-        let waiting = {
-            let mut inner = self.inner.lock();
-            inner.closed = true;
-            std::mem::take(&mut inner.waiting)
-        };
-        waiting.into_iter().for_each(Waker::wake);
+        self.inner.lock().closed = true;
+        self.changed.notify_waiters();
         if let Some(token) = self.cancel.get() {
             token.cancel();
         }
     }
 
-    /// What is to be committed now; makes room for those who wait. The driver itself needs no waking. On the heap, as it is
-    /// handed from future to future.
-    pub(crate) fn take_batch(&self, driver: Option<&Waker>) -> Box<Batch> {
-        let (batch, waiting) = {
-            let mut inner = self.inner.lock();
-            inner.taken = inner.recorded;
-            (inner.batch.take(), std::mem::take(&mut inner.waiting))
-        };
-        for waker in waiting {
-            if driver.is_none_or(|driver| !driver.will_wake(&waker)) {
-                waker.wake();
-            }
-        }
-        Box::new(batch)
+    /// What is to be committed now; makes room for those who wait. On the heap, as it is handed from future to future.
+    pub(crate) fn take_batch(&self) -> Box<Batch> {
+        let batch = self.inner.lock().take_batch();
+        self.changed.notify_waiters();
+        batch
     }
 
-    /// Lets the driver sleep until somebody emits something; says no if somebody already has, or if it is still
-    /// to be said that work goes on.
-    pub(crate) fn park(&self, driver: &Waker) -> bool {
+    /// What is to be committed now. If that is nothing, the driver may sleep until somebody emits something.
+    pub(super) fn take_or_park(&self, driver: &Waker) -> Option<Box<Batch>> {
         let mut inner = self.inner.lock();
         if matches!(inner.phase, Phase::Open) && !self.is_patient {
             inner.ensure_working(self);
         }
         // A new state alone can wait for the next event.
-        if !inner.batch.is_empty() || inner.dispatch == DispatchState::Asked {
-            return false;
+        if inner.batch.is_empty() && inner.dispatch != DispatchState::Asked {
+            inner.driver = Some(driver.clone());
+            return None;
         }
-        inner.driver = Some(driver.clone());
-        true
+        let batch = inner.take_batch();
+        drop(inner);
+        self.changed.notify_waiters();
+        Some(batch)
     }
 
     /// The driver is awake.
@@ -389,7 +425,16 @@ pub(super) fn is_full(batch: &Batch) -> bool {
 // === impl Inner ===
 
 impl Inner {
-    pub(super) fn open(&mut self) {
+    fn wake_driver(&mut self) {
+        self.driver.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn take_batch(&mut self) -> Box<Batch> {
+        self.taken = self.recorded;
+        Box::new(self.batch.take())
+    }
+
+    fn open(&mut self) {
         if matches!(self.phase, Phase::Unopened(_))
             && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
         {
@@ -403,11 +448,30 @@ impl Inner {
         total
     }
 
-    pub(super) fn ensure_working(&mut self, sink: &Sink) {
+    fn ensure_working(&mut self, sink: &Sink) {
         self.open();
         if !matches!(self.phase, Phase::Working) {
-            let state = TaskState::Working;
-            self.record(sink, Entry::Status { state, message: None, metadata: None, said: Vec::new() });
+            self.record(sink, sink.status_event(TaskState::Working, None, None));
+        }
+    }
+
+    /// Puts an event into the batch, under the ids and the time of here.
+    fn record(&mut self, sink: &Sink, event: StreamResponse) {
+        self.recorded += 1;
+        match event {
+            StreamResponse::Task(task) => self.record_task(sink, task),
+            StreamResponse::StatusUpdate(mut update) => {
+                self.phase = Phase::Working;
+                (update.task_id, update.context_id) = (sink.task_id.clone(), sink.context_id.clone());
+                update.status.timestamp = Some(sink.clock.millis());
+                update.status.message = update.status.message.map(|said| Box::new(sink.own(*said)));
+                self.batch.status(update, std::mem::take(&mut self.said));
+            }
+            StreamResponse::ArtifactUpdate(mut update) => {
+                (update.task_id, update.context_id) = (sink.task_id.clone(), sink.context_id.clone());
+                self.batch.artifact(update);
+            }
+            StreamResponse::Message(_) => {}
         }
     }
 
@@ -415,66 +479,18 @@ impl Inner {
     /// the task exists, what it shows becomes events.
     fn record_task(&mut self, sink: &Sink, theirs: Task) {
         let Task { status, artifacts, history, metadata, .. } = theirs;
-        let phase = std::mem::replace(&mut self.phase, Phase::Working);
-        let Phase::Unopened(mut task) = phase else {
+        let Phase::Unopened(mut task) = std::mem::replace(&mut self.phase, Phase::Working) else {
             for artifact in artifacts {
-                self.record(sink, Entry::Artifact { artifact, append: false, last: false, metadata: None });
+                self.record(sink, sink.artifact_event(artifact, false, false));
             }
-            let (state, message) = (status.state, status.message.map(|message| *message));
-            return self.record(sink, Entry::Status { state, message, metadata, said: Vec::new() });
+            let message = status.message.map(|message| *message);
+            return self.record(sink, sink.status_event(status.state, message, metadata));
         };
-        let ours =
-            |message: Message| message.in_task(sink.task_id.clone()).in_context(sink.context_id.clone());
-        task.history.extend(history.into_iter().filter(|said| said.role == Role::Agent).map(ours));
-        task.status =
-            TaskStatus::at(sink.clock.millis(), status.state, status.message.map(|said| ours(*said)));
+        let said = history.into_iter().filter(|said| said.role == Role::Agent);
+        task.history.extend(said.map(|said| sink.own(said)));
+        let message = status.message.map(|said| sink.own(*said));
+        task.status = TaskStatus::at(sink.clock.millis(), status.state, message);
         (task.artifacts, task.metadata) = (artifacts, metadata);
         self.batch.create(task);
-    }
-
-    pub(super) fn record(&mut self, sink: &Sink, entry: Entry) {
-        self.recorded += 1;
-        let (task_id, context_id) = (sink.task_id.clone(), sink.context_id.clone());
-        match entry {
-            Entry::Task(task) => self.record_task(sink, *task),
-            Entry::Status { state, message, metadata, said } => {
-                self.phase = Phase::Working;
-                let message =
-                    message.map(|message| message.in_task(task_id.clone()).in_context(context_id.clone()));
-                let status = TaskStatus::at(sink.clock.millis(), state, message);
-                let said = std::mem::take(&mut self.said).into_iter().chain(said);
-                self.batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata }, said);
-            }
-            Entry::Artifact { artifact, append, last, metadata } => {
-                self.batch.artifact(TaskArtifactUpdateEvent {
-                    task_id,
-                    context_id,
-                    artifact,
-                    append,
-                    last_chunk: last,
-                    metadata,
-                });
-            }
-        }
-    }
-}
-
-// === impl Entry ===
-
-impl Entry {
-    /// None of a message, which is no event of a task.
-    fn of(event: StreamResponse, said: Vec<Message>) -> Option<Self> {
-        Some(match event {
-            StreamResponse::Message(_) => return None,
-            StreamResponse::Task(task) => Self::Task(Box::new(task)),
-            StreamResponse::StatusUpdate(TaskStatusUpdateEvent { status, metadata, .. }) => {
-                let TaskStatus { state, message, .. } = status;
-                Self::Status { state, message: message.map(|message| *message), metadata, said }
-            }
-            StreamResponse::ArtifactUpdate(update) => {
-                let TaskArtifactUpdateEvent { artifact, append, last_chunk: last, metadata, .. } = update;
-                Self::Artifact { artifact, append, last, metadata }
-            }
-        })
     }
 }

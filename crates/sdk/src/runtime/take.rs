@@ -133,7 +133,7 @@ impl Core {
         let message = without_lineage(message).in_task(task_id.clone()).in_context(context_id.clone());
         let opens = always || contained("opens_task", || self.spec.agent.opens_task(&message))?;
         let task = Task::submitted(task_id.clone(), context_id, message.clone());
-        let sink = Sink::unopened(self.store.clock(), task);
+        let sink = Sink::unopened(self, task);
         if let Some(config) = configuration.and_then(|wanted| wanted.task_push_notification_config.take()) {
             sink.set_push(self.inline_push(config, &task_id, context.version)?);
         }
@@ -162,7 +162,7 @@ impl Core {
             let entered = self.live.enter(scope, sink.task_id());
             let is_first = is_named || entered.claim(&sink);
             debug_assert!(is_first, "nobody knows of a task that has just been made up");
-            let mut batch = sink.take_batch(None);
+            let mut batch = sink.take_batch();
             batch.admission = admission.clone();
             let hold = context.hold.clone();
             match self.append(scope, sink.task_id(), batch, hold, Sent::Answered).await {
@@ -224,7 +224,7 @@ impl Core {
     /// Makes a task live, and claims it for a turn unless it has one.
     pub(super) fn claim(&self, scope: &Scope, id: &TaskId, task: &Task) -> (Arc<Live>, Option<Sink>) {
         let live = self.live.enter(scope, id);
-        let sink = Sink::working(self.store.clock(), id.clone(), context_of(task));
+        let sink = Sink::working(self, id.clone(), context_of(task));
         let is_free = live.claim(&sink);
         (live, is_free.then_some(sink))
     }
@@ -376,7 +376,7 @@ impl Core {
 
     /// Lets the next message have its turn, if one waits.
     pub(super) fn run_next(self: Arc<Self>, live: Arc<Live>) {
-        let Some((queued, sink)) = live.next_in_queue(self.store.clock()) else { return };
+        let Some((queued, sink)) = live.next_in_queue() else { return };
         tokio::spawn(async move {
             let Queued { core, incoming, end, answers } = queued;
             let done = match core.begin(live, sink, incoming).await {
