@@ -32,14 +32,14 @@ impl Turn {
         self.dispatch().await.map_err(Error::internal)?;
         let own_agent = Identity {
             proof: Proof::Application,
-            agent: Some(self.facts.agent.clone()),
+            agent: Some(self.facts.handle.scope().agent.clone()),
             ..Identity::default()
         };
         let mut context = CallContext::new(self.principal().clone(), "".into());
         context.identity = Arc::new(own_agent);
         context.deadline = Some(self.deadline());
         context.lineage = self.lineage();
-        context.traceparent = self.facts.traceparent.clone();
+        context.traceparent = self.facts.context.traceparent.clone();
         let configuration = SendMessageConfiguration { return_immediately: true, ..Default::default() };
         let request = Box::new(SendMessageRequest {
             tenant: String::new(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Denied, Error, Json, JsonError, JsonObject, Message, Part, Principal,
-    SendMessageConfiguration, StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
+    Artifact, ArtifactId, CallContext, ContextId, Denied, Error, Json, JsonError, JsonObject, Message, Part,
+    Principal, SendMessageConfiguration, StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,7 +29,8 @@ pub struct Turn {
 /// What a turn knows besides its message.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    pub(crate) principal: Principal,
+    /// Whose call it is, and how it was made. What it holds is with the sink.
+    pub(crate) context: Box<CallContext>,
     pub(crate) configuration: Option<SendMessageConfiguration>,
     pub(crate) metadata: Option<JsonObject>,
     /// The task as the turn found it; none if the turn began it.
@@ -37,20 +38,8 @@ pub(crate) struct Facts {
     pub(crate) referenced: Vec<Arc<Task>>,
     pub(crate) state: Option<Json>,
     pub(crate) deadline: Instant,
-    pub(crate) extensions: Vec<String>,
-    pub(crate) traceparent: Option<String>,
-    pub(crate) skill: Option<Arc<str>>,
-    /// Whose turn it is.
-    pub(crate) agent: Arc<str>,
-    /// What the caller has sent along, where nobody here lets calls through.
-    pub(crate) lineage: Option<String>,
     pub(crate) purpose: Purpose,
     pub(crate) waits: CallerWaits,
-    /// The member of a pool that the gates have chosen, and who wants to hear how it does.
-    #[cfg(feature = "client")]
-    pub(crate) peer: Option<Arc<str>>,
-    #[cfg(feature = "client")]
-    pub(crate) peer_watch: Option<Arc<dyn chancery_protocol::PeerWatch>>,
     pub(crate) handle: TurnHandle,
 }
 
@@ -120,7 +109,7 @@ impl Turn {
 
     /// Who is calling.
     pub fn principal(&self) -> &Principal {
-        &self.facts.principal
+        &self.facts.context.principal
     }
 
     /// What the client sent beside the message. The message has metadata of its own; a turn that was resumed
@@ -152,7 +141,7 @@ impl Turn {
 
     /// The extensions that the client activated.
     pub fn extensions(&self) -> &[String] {
-        &self.facts.extensions
+        &self.facts.context.extensions
     }
 
     /// When the turn will be ended.
@@ -268,7 +257,7 @@ impl Turn {
 
     /// The skill that the path of the call stood for, if it stood for one.
     pub fn skill(&self) -> Option<&str> {
-        self.facts.skill.as_deref()
+        self.facts.context.skill.as_deref()
     }
 
     /// The proof that calls made by this turn are made on behalf of its own. [`Turn::call`] passes it on; whoever
@@ -277,7 +266,7 @@ impl Turn {
     pub fn lineage(&self) -> Option<String> {
         match self.sink.hold() {
             Some(hold) => hold.lineage().map(str::to_owned),
-            None => self.facts.lineage.clone(),
+            None => self.facts.context.lineage.clone(),
         }
     }
 

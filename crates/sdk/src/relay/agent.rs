@@ -119,7 +119,7 @@ impl RemoteAgent {
     /// The member that a message goes to: the one that has its task, or the one that was chosen.
     pub(super) fn peer_for(&self, turn: &Turn, state: &RemoteState) -> Result<Arc<Peer>, Failure> {
         let peer = match (&state.task, state.sent) {
-            (None, 0) => self.peers.chosen(turn.facts.peer.as_deref()),
+            (None, 0) => self.peers.chosen(turn.facts.context.peer.as_deref()),
             _ => self.peers.holder(&state.remote),
         };
         peer.ok_or_else(|| {

@@ -223,7 +223,7 @@ impl<'a> Exchange<'a> {
 
     /// What the agent requires is required here: a call without it would be refused there, and charged.
     fn check_extensions(&self, card: &AgentCard) -> Result<(), Failure> {
-        let mut activated = self.turn.facts.extensions.clone();
+        let mut activated = self.turn.facts.context.extensions.clone();
         activated.push(LINEAGE_EXTENSION.to_owned());
         check_extensions(&card.capabilities.extensions, &activated)
             .map_err(|error| Failure::protocol(error).never_sent())
@@ -318,8 +318,8 @@ impl<'a> Exchange<'a> {
         let facts = &self.turn.facts;
         let tells = self.agent.settings.tells_lineage;
         let mut options = Options { is_dispatch: true, watch, ..Options::default() };
-        options.terms.extensions.clone_from(&facts.extensions);
-        options.terms.traceparent = facts.traceparent.clone().filter(|_| tells);
+        options.terms.extensions.clone_from(&facts.context.extensions);
+        options.terms.traceparent = facts.context.traceparent.clone().filter(|_| tells);
         options.terms.lineage = self.turn.lineage().filter(|_| tells);
         options.terms.idempotency_key = Some(self.dispatch_key());
         // The turn ends in time; what comes a little later says which task is to be canceled.
@@ -338,8 +338,8 @@ impl<'a> Exchange<'a> {
     /// Who wants to hear how a member of a pool does hears of the member that was chosen.
     pub(super) fn watch(&self, peer: &Peer) -> Watch {
         let facts = &self.turn.facts;
-        let is_chosen = peer.name.is_empty() || facts.peer.as_ref() == Some(&peer.name);
-        Watch(facts.peer_watch.clone().filter(|_| is_chosen))
+        let is_chosen = peer.name.is_empty() || facts.context.peer.as_ref() == Some(&peer.name);
+        Watch(facts.context.peer_watch.clone().filter(|_| is_chosen))
     }
 
     /// Whether the agent takes no context that it has not given itself.

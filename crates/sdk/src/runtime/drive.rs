@@ -9,18 +9,17 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use chancery_protocol::{
-    BoxFuture, CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, TaskId, TaskState, TaskStatus,
-};
+use chancery_protocol::{BoxFuture, CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, Task, TaskState};
 use chancery_store::{Admission, Appended, Batch, ReservationChange, Scope, Snapshot, StoreError};
 use tokio::sync::oneshot;
 
 use super::Core;
-use super::failure::{conclude_failure, from_store, task_is_over};
+use super::failure::{conclude_failure, from_store};
 use super::live::Live;
+use super::queue::run_next;
 use super::reserve::{Reservation, answered};
 use super::sink::{Sink, is_full};
-use super::start::OpenedTask;
+use super::start::{Answer, FirstSign};
 use super::subscription::TurnEnd;
 use crate::agent::{AgentFuture, Failure, Outcome, Sent};
 use crate::turn::CallerWaits;
@@ -40,34 +39,19 @@ pub(super) struct Drive {
     pub(super) committed: bool,
     /// What is written down of the call before anything leaves the process for it, if no task is there yet.
     pub(super) reservation: Option<Box<Reservation>>,
-    /// The idempotency key that the reservation uses up.
-    pub(super) admission: Option<Admission>,
     /// Whether that is in the store.
     pub(super) is_reserved: bool,
     /// How far the message has come, for what its call is charged.
     pub(super) sent: Sent,
-    /// The status in which the turn found the task; none if it begins one.
-    pub(super) found: Option<Box<TaskStatus>>,
-    /// What the call holds, until that goes into the journal with the first batch.
-    pub(super) hold: Option<Arc<dyn Hold>>,
+    /// The task as the turn found it; none if it begins one.
+    pub(super) found: Option<Arc<Task>>,
     pub(super) waits: CallerWaits,
     /// The task as it was before the message was taken into it.
     pub(super) before: Option<Snapshot>,
     /// Told when the task comes to exist, if somebody waits for that.
-    pub(super) opened: Option<oneshot::Sender<OpenedTask>>,
+    pub(super) opened: Option<oneshot::Sender<FirstSign>>,
     /// Told when the turn ends, or its task waits for somebody while it goes on, if somebody waits for that.
-    pub(super) settled: Option<oneshot::Sender<Result<Done, Error>>>,
-}
-
-/// What came of a turn.
-#[derive(Debug)]
-pub(super) enum Done {
-    /// The task as the turn left it.
-    Task(KeptTask),
-    /// A direct answer, without a task.
-    Message(Message),
-    /// An equal message has been taken since it was looked for: this is its task.
-    Repeats(TaskId),
+    pub(super) settled: Option<oneshot::Sender<Result<Answer, Error>>>,
 }
 
 /// How the work of a turn has come to its end.
@@ -92,7 +76,7 @@ impl Drive {
         self.tell_settled(done);
     }
 
-    async fn run_to_end(&mut self) -> Result<Done, Error> {
+    async fn run_to_end(&mut self) -> Result<Answer, Error> {
         let ending = match self.begin_and_work().await {
             Ok(ending) => ending,
             Err(StoreError::Transition { .. }) => Ending::Stopped,
@@ -101,7 +85,6 @@ impl Drive {
                 self.tell_agent_of_end().await;
                 Ending::Returned(Ok(full))
             }
-            Err(StoreError::Duplicate { task }) => return Ok(Done::Repeats(task)),
             Err(error) => return self.lost(error),
         };
         self.release_agent(matches!(ending, Ending::Abandoned));
@@ -122,18 +105,12 @@ impl Drive {
         }
     }
 
-    /// Ends a turn that is not run.
-    pub(super) async fn end_as(mut self: Box<Self>, outcome: Outcome) -> Result<Done, Error> {
-        self.release_agent(false);
-        self.ended(outcome).await
-    }
-
     /// The agent has come to an end.
-    async fn ended(&mut self, outcome: Outcome) -> Result<Done, Error> {
+    pub(super) async fn ended(&mut self, outcome: Outcome) -> Result<Answer, Error> {
         if outcome.state == TaskState::Unspecified {
             self.finish(false);
             let id = self.sink.task_id();
-            return Ok(Done::Task(self.core.snapshot(&self.scope, id).await?.task));
+            return Ok(Answer::Task(self.core.snapshot(&self.scope, id).await?.task));
         }
         if outcome.direct
             && self.sink.is_unopened()
@@ -141,7 +118,7 @@ impl Drive {
         {
             let message = message.in_context(self.sink.context_id().clone());
             self.close_reserved(Ok(&message)).await?;
-            return Ok(Done::Message(message));
+            return Ok(Answer::Message(message));
         }
         if outcome.sent != Sent::Answered {
             self.sent = outcome.sent;
@@ -151,7 +128,7 @@ impl Drive {
     }
 
     /// The agent has failed. Without a task that exists there may be none; one that exists is left as it was found, or fails.
-    async fn failed(&mut self, mut failure: Failure) -> Result<Done, Error> {
+    async fn failed(&mut self, mut failure: Failure) -> Result<Answer, Error> {
         let (answer, is_public) = (failure.answer.take(), failure.public.is_some());
         self.sent = failure.sent;
         let Some(answer) = answer else {
@@ -163,9 +140,9 @@ impl Drive {
             return Err(*answer);
         }
         let outcome = match &self.found {
-            Some(found) if !is_public && found.state.is_interrupted() => {
-                let message = found.message.clone().map(|message| *message);
-                Outcome { state: found.state, message, ..Outcome::completed() }
+            Some(found) if !is_public && found.status.state.is_interrupted() => {
+                let message = found.status.message.clone().map(|message| *message);
+                Outcome { state: found.status.state, message, ..Outcome::completed() }
             }
             _ => {
                 let public = failure.public.take().unwrap_or_else(|| answer.message().to_owned());
@@ -187,7 +164,7 @@ impl Drive {
         };
         let said = answer.ok().and_then(|message| message.metadata.as_ref());
         let (core, id) = (&self.core, self.sink.task_id());
-        let closed = match (self.is_reserved, self.hold.take()) {
+        let closed = match (self.is_reserved, self.unrecorded_hold()) {
             (true, _) => core.close_reserved(&self.scope, id, change, outcome, said).await,
             (false, Some(hold)) if self.sent != Sent::Never => {
                 core.record_call(&*hold, id, outcome, said).await
@@ -201,15 +178,14 @@ impl Drive {
 
     /// Writes the call down before anything leaves the process for it.
     async fn dispatch(&mut self, mut batch: Box<Batch>) -> Result<(), StoreError> {
-        if let Some(mut reservation) = self.reservation.take().filter(|_| self.sink.is_unopened()) {
+        let is_unopened = self.sink.is_unopened();
+        if let Some(reservation) = self.reservation.as_mut().filter(|_| is_unopened) {
             if batch.state.is_some() {
                 reservation.state = batch.state.take();
             }
             // What goes with the first event waits for it.
             batch.push.take().into_iter().for_each(|push| self.sink.set_push(push));
-            let written = self.reserve(&reservation).await;
-            self.reservation = Some(reservation);
-            written?;
+            self.reserve(None).await?;
         } else if !batch.is_empty() || !self.committed {
             self.commit(batch, false).await?;
         } else if batch.state.is_some() {
@@ -220,15 +196,21 @@ impl Drive {
         Ok(())
     }
 
-    pub(super) async fn reserve(&mut self, reservation: &Reservation) -> Result<(), StoreError> {
+    /// Writes the call down, using its idempotency key up if it is new.
+    pub(super) async fn reserve(&mut self, key: Option<Admission>) -> Result<(), StoreError> {
         // Whoever wants it stopped from now on must find it.
-        self.enter().work.lock().reserved.get_or_insert_default();
-        let call = reservation.json()?;
-        let change = ReservationChange::Put(call, self.admission.take());
-        let (core, id) = (&self.core, self.sink.task_id());
-        core.reserve(&self.scope, id, change, self.hold.take()).await?;
+        self.enter().work.lock().is_reserved = true;
+        let Some(reservation) = &self.reservation else { return Ok(()) };
+        let change = ReservationChange::Put(reservation.json()?, key);
+        let hold = self.unrecorded_hold();
+        self.core.reserve(&self.scope, self.sink.task_id(), change, hold).await?;
         self.is_reserved = true;
         Ok(())
+    }
+
+    /// What the call holds, until that goes into the journal with the first that is written of it.
+    fn unrecorded_hold(&self) -> Option<Arc<dyn Hold>> {
+        if self.committed || self.is_reserved { None } else { self.sink.hold() }
     }
 
     /// Tells the agent that somebody else has ended its task, if it works elsewhere.
@@ -318,13 +300,12 @@ impl Drive {
         let appended = self.append(batch).await?;
         self.sink.committed();
         self.committed = true;
-        self.hold = None;
         if let Some(live) = self.live.as_ref().filter(|_| self.is_reserved) {
-            live.work.lock().shown();
+            live.shown();
         }
         let state = appended.task.state();
         if is_all {
-            let _ = self.opened.take().map(|opened| opened.send(OpenedTask::Over(appended.events)));
+            let _ = self.opened.take().map(|opened| opened.send(FirstSign::Over(appended.events)));
             return Ok(appended.task);
         }
         self.tell_opened();
@@ -342,19 +323,16 @@ impl Drive {
     /// The task waits for its client while the turn goes on: what the call held has been settled.
     fn park(&mut self, task: &KeptTask) {
         self.sink.set_hold(None);
-        self.tell_settled(Ok(Done::Task(task.clone())));
+        self.tell_settled(Ok(Answer::Task(task.clone())));
     }
 
     /// Commits a batch. What belongs to a call that is written down has been promised; what would begin one has not.
     async fn append(&mut self, mut batch: Box<Batch>) -> Result<Appended, StoreError> {
         batch.opens_reserved = self.is_reserved && !self.committed;
-        if !self.committed {
-            batch.admission = self.admission.take();
-        }
         let (core, id) = (&self.core, self.sink.task_id());
         match self.committed || self.is_reserved {
             true => core.append_promised(&self.scope, id, batch, self.sent).await,
-            false => core.append(&self.scope, id, batch, self.hold.clone(), self.sent).await,
+            false => core.append(&self.scope, id, batch, self.unrecorded_hold(), self.sent).await,
         }
     }
 
@@ -374,7 +352,7 @@ impl Drive {
     }
 
     /// Commits the last event of the turn.
-    async fn conclude(&mut self) -> Result<Done, Error> {
+    async fn conclude(&mut self) -> Result<Answer, Error> {
         let batch = self.sink.take_batch();
         let committed = match self.commit(batch, true).await {
             Err(error @ StoreError::TaskFull { .. }) => {
@@ -389,7 +367,7 @@ impl Drive {
         match committed {
             Ok(task) => {
                 self.finish(task.is_over());
-                Ok(Done::Task(task))
+                Ok(Answer::Task(task))
             }
             Err(StoreError::Transition { .. }) => self.stopped().await,
             Err(error) => self.lost(error),
@@ -406,7 +384,7 @@ impl Drive {
     }
 
     /// The task has ended without us, or is to end for a reason that whoever wants it ended has left.
-    async fn stopped(&mut self) -> Result<Done, Error> {
+    async fn stopped(&mut self) -> Result<Answer, Error> {
         let wanted = self.live.as_ref().and_then(|live| live.work.lock().ending.take());
         if let Some(outcome) = wanted {
             self.tell_agent_of_end().await;
@@ -417,11 +395,11 @@ impl Drive {
         self.finish(true);
         let snapshot =
             self.core.store.snapshot(&self.scope, self.sink.task_id()).await.map_err(from_store)?;
-        Ok(Done::Task(snapshot.task))
+        Ok(Answer::Task(snapshot.task))
     }
 
     /// The store failed: what was not committed was never shown, and nothing more can be said.
-    fn lost(&mut self, error: StoreError) -> Result<Done, Error> {
+    fn lost(&mut self, error: StoreError) -> Result<Answer, Error> {
         tracing::error!(task.id = %self.sink.task_id(), error = %error, "turn of task {} is lost", self.sink.task_id());
         self.release_agent(false);
         self.finish(true);
@@ -444,12 +422,12 @@ impl Drive {
     fn finish(&mut self, over: bool) {
         self.sink.close();
         let Some(live) = self.live.take() else { return };
-        live.work.lock().shown();
+        live.shown();
         if over {
             live.work.lock().running = None;
-            live.refuse_queue(|| task_is_over(live.task_id()));
+            live.refuse_queue();
         } else {
-            self.core.clone().run_next(live);
+            run_next(live);
         }
     }
 }

@@ -11,7 +11,7 @@ use chancery_store::{Appended, Batch, Scope, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
-use super::failure::{from_store, task_is_over};
+use super::failure::from_store;
 use super::queued::Waits;
 use crate::agent::{Cancellation, Outcome, Sent, TaskHandle};
 
@@ -65,7 +65,7 @@ impl Core {
     pub(super) fn end_reserved(&self, scope: &Scope, id: &TaskId, outcome: Outcome) -> bool {
         let Some(live) = self.live.find(scope, id) else { return false };
         let mut work = live.work.lock();
-        let (Some(_), Some(running)) = (&work.reserved, work.running.clone()) else { return false };
+        let (true, Some(running)) = (work.is_reserved, work.running.clone()) else { return false };
         work.ending = Some(outcome);
         running.cancel();
         true
@@ -148,7 +148,7 @@ impl Core {
         if let Some(live) = self.live.find(scope, id) {
             live.publish(appended.events, true);
             live.work.lock().running.iter().for_each(CancellationToken::cancel);
-            live.refuse_queue(|| task_is_over(id));
+            live.refuse_queue();
         }
         appended.task
     }

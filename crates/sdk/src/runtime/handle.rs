@@ -4,15 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Call, CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, TaskId, TaskStatus,
-    USAGE_EXTENSION, Usage, Waiting,
+    CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, TaskId, USAGE_EXTENSION, Usage,
 };
 use chancery_store::{Batch, Scope, StoreError};
 
 use super::Core;
 use super::failure::from_store;
-use super::queue::{Answers, Incoming, Queued};
-use super::refresh::last_said;
+use super::queue::AnswerSender;
+use super::recover::last_said;
+use super::start::Incoming;
 use crate::agent::Sent;
 
 /// A turn's way back to the runtime that runs it.
@@ -27,7 +27,7 @@ pub(crate) struct TurnHandle {
 pub struct Delivered {
     handle: TurnHandle,
     incoming: Box<Incoming>,
-    answers: Option<Answers>,
+    answer: Option<AnswerSender>,
     /// Whether its call pays for the task from now on, which waited for its client.
     pays_for_task: bool,
 }
@@ -56,7 +56,6 @@ impl TurnHandle {
         self.core.store.context_secret()
     }
 
-    #[cfg(feature = "client")]
     pub(crate) fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -69,25 +68,18 @@ impl TurnHandle {
             return Ok(Some(held));
         }
         let task = self.task().await?;
-        let Some(message) = last_said(&task.history) else { return Ok(None) };
-        let principal = self.core.own_context(scope).principal;
-        let call: Call<_> =
-            Waiting::default().call(principal, scope.agent.clone(), message.in_task(id.clone()));
-        let Some(admitted) = core.readmit(call) else { return Ok(None) };
-        let context = admitted.await?;
-        if let (Some(hold), Some(consumed)) = (&context.hold, consumed_by(&task)) {
-            hold.resume(consumed);
-        }
-        let hold = context.hold;
-        let recorded = core.append(scope, id, Box::default(), hold.clone(), Sent::Answered).await;
-        recorded.map(|_| hold).map_err(from_store)
+        let Some(said) = last_said(&task) else { return Ok(None) };
+        let Some(hold) = core.admit_again(scope, said).await?.hold else { return Ok(None) };
+        consumed_by(&task).into_iter().for_each(|consumed| hold.resume(consumed));
+        let recorded = core.append(scope, id, Box::default(), Some(hold.clone()), Sent::Answered).await;
+        recorded.map(|_| Some(hold)).map_err(from_store)
     }
 
     /// The agent has been asked about a task that waits: whoever looks at it may see it now.
     #[cfg(feature = "client")]
     pub(crate) fn refreshed(&self) {
         if let Some(live) = self.core.live.find(&self.scope, &self.task) {
-            live.work.lock().refreshed.take().iter().for_each(tokio_util::sync::CancellationToken::cancel);
+            live.change(|work| work.is_refreshing = false);
         }
     }
 
@@ -97,24 +89,14 @@ impl TurnHandle {
             let Some(live) = self.core.live.find(&self.scope, &self.task) else {
                 return std::future::pending().await;
             };
-            let delivery = live.work.lock().delivery.clone();
-            let notified = delivery.notified();
-            let queued = live.work.lock().queue.pop_front();
-            if let Some(Queued { incoming, answers, .. }) = queued {
-                let mut delivered = Delivered {
-                    handle: self.clone(),
-                    incoming,
-                    answers: Some(answers),
-                    pays_for_task: false,
-                };
-                match delivered.begin().await {
-                    Ok(()) => return delivered,
-                    Err(error) => delivered.answer(Err(error)).await,
-                }
-                continue;
+            live.until(|work| !work.queue.is_empty()).await;
+            let Some(queued) = live.work.lock().queue.pop_front() else { continue };
+            let (incoming, answer) = (queued.incoming, Some(queued.answer));
+            let mut delivered = Delivered { handle: self.clone(), incoming, answer, pays_for_task: false };
+            match delivered.begin().await {
+                Ok(()) => return delivered,
+                Err(error) => delivered.answer(Err(error)).await,
             }
-            drop(live);
-            notified.await;
         }
     }
 }
@@ -181,8 +163,8 @@ impl Delivered {
 
     /// Answers the client with the task as it stands, or with an error, and settles the call.
     pub async fn answer(mut self, outcome: Result<(), Error>) {
-        if let Some(answers) = self.answers.take() {
-            self.handle.clone().answer(self.own_hold(), answers, outcome).await;
+        if let Some(answer) = self.answer.take() {
+            self.handle.clone().answer(self.own_hold(), answer, outcome).await;
         }
     }
 
@@ -193,7 +175,7 @@ impl Delivered {
 }
 
 impl TurnHandle {
-    async fn answer(self, hold: Option<Arc<dyn Hold>>, answers: Answers, outcome: Result<(), Error>) {
+    async fn answer(self, hold: Option<Arc<dyn Hold>>, sender: AnswerSender, outcome: Result<(), Error>) {
         let Self { core, scope, task } = &self;
         let snapshot = core.snapshot(scope, task).await;
         if let (Some(hold), Ok(snapshot)) = (hold, &snapshot) {
@@ -206,7 +188,7 @@ impl TurnHandle {
             Ok(()) => snapshot.map(|snapshot| snapshot.task),
             Err(error) => Err(error),
         };
-        answers.send(&answer);
+        sender.send_replace(Some(answer));
     }
 
     /// Waits until the turn that runs has ended and said so.
@@ -222,12 +204,12 @@ impl TurnHandle {
 /// A message that nobody answers is answered with what its turn left.
 impl Drop for Delivered {
     fn drop(&mut self) {
-        let Some(answers) = self.answers.take() else { return };
+        let Some(answer) = self.answer.take() else { return };
         let (handle, hold) = (self.handle.clone(), self.own_hold());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 handle.turn_over().await;
-                handle.answer(hold, answers, Ok(())).await;
+                handle.answer(hold, answer, Ok(())).await;
             });
         }
     }
@@ -236,11 +218,6 @@ impl Drop for Delivered {
 /// What the turns of a task have consumed so far.
 pub(super) fn consumed_by(task: &Task) -> Option<Usage> {
     task.metadata.as_ref().and_then(|known| known.entry(USAGE_EXTENSION).ok().flatten())
-}
-
-/// The status that a task is to return to when its turn fails.
-pub(super) fn status_of(task: Option<&Arc<Task>>) -> Option<Box<TaskStatus>> {
-    task.map(|task| Box::new(task.status.clone()))
 }
 
 impl fmt::Debug for TurnHandle {

@@ -13,6 +13,7 @@ use chancery_protocol::{Event, TaskId};
 use chancery_store::Scope;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::queue::Work;
 
@@ -34,6 +35,8 @@ pub(super) struct Live {
     tasks: Weak<Table>,
     ring: Mutex<Ring>,
     pub(super) work: Mutex<Work>,
+    /// Told when somebody has changed who works on it.
+    pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +93,7 @@ impl LiveTasks {
             tasks: Arc::downgrade(&self.0),
             ring: Mutex::default(),
             work: Mutex::default(),
+            changed: Notify::new(),
         });
         tasks.insert(key, Arc::downgrade(&live));
         live

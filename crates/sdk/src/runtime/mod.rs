@@ -12,12 +12,10 @@ mod handle;
 mod holds;
 mod journal;
 mod live;
-mod prepare;
 mod push;
 mod queue;
 mod queued;
 mod recover;
-mod refresh;
 mod reserve;
 mod send;
 mod sink;
@@ -249,8 +247,7 @@ impl Endpoint for Runtime {
         let (snapshot, events) = self.core.subscribe(&call).await?;
         if snapshot.task.state().is_interrupted() {
             let (core, scope) = (self.core.clone(), self.core.scope(&call.context.principal));
-            let refreshed = core.start_refresh(&scope, snapshot).await;
-            drop(refreshed);
+            core.refresh(&scope, snapshot);
         }
         Ok(events)
     }

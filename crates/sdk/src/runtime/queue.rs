@@ -1,60 +1,49 @@
-//! A message that starts a turn, now or when the turn before it has ended, and who works on its task meanwhile.
+//! Who works on a live task, and the messages that wait for the turn to end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use chancery_protocol::{CallContext, Error, JsonObject, KeptTask, Message, SendMessageConfiguration};
-use chancery_store::Admission;
-use tokio::sync::{Notify, oneshot};
+use chancery_protocol::{Error, ErrorCode, KeptTask};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
+use super::failure::contained;
 use super::live::Live;
 use super::sink::Sink;
+use super::start::{Answer, Incoming};
 use super::subscription::TurnEnd;
-use crate::agent::Outcome;
-use crate::turn::CallerWaits;
-
-/// What a turn is started with.
-#[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) message: Message,
-    /// Whether it is still to become history; a resumed turn has no message of its own.
-    pub(super) is_new: bool,
-    pub(super) configuration: Option<SendMessageConfiguration>,
-    pub(super) metadata: Option<JsonObject>,
-    pub(super) context: Box<CallContext>,
-    pub(super) admission: Option<Admission>,
-    pub(super) waits: CallerWaits,
-}
+use super::take::Taken;
+use crate::agent::{Outcome, WhileRunning};
 
 /// A message that waits for its turn.
 #[derive(Debug)]
 pub(super) struct Queued {
     /// Who has taken it, and so is to run its turn: not always who runs the one before it.
-    pub(super) core: Arc<Core>,
+    core: Arc<Core>,
     pub(super) incoming: Box<Incoming>,
-    pub(super) end: Arc<TurnEnd>,
-    pub(super) answers: Answers,
+    end: Arc<TurnEnd>,
+    pub(super) answer: AnswerSender,
 }
 
-/// Those who wait for what becomes of a message: its sender, and those who have sent it again with its key.
-#[derive(Debug, Default)]
-pub(super) struct Answers(Vec<oneshot::Sender<Result<KeptTask, Error>>>);
+/// Tells what becomes of a message: its sender, and those who have sent it again with its key.
+pub(super) type AnswerSender = watch::Sender<Option<Result<KeptTask, Error>>>;
+
+/// Hears what becomes of a message. Nothing if it was dropped with the queue.
+#[derive(Debug)]
+pub(super) struct QueuedAnswer(watch::Receiver<Option<Result<KeptTask, Error>>>);
 
 /// Who works on a live task.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     /// The turn that runs, by the token that stops it.
     pub(super) running: Option<CancellationToken>,
-    /// Cancelled when a reserved call becomes a task or ends without one. None if it is not reserved.
-    pub(super) reserved: Option<CancellationToken>,
+    /// Whether this is a reserved call, which is no task yet.
+    pub(super) is_reserved: bool,
     /// How the running turn is to end, where its task is not there to be ended by others.
     pub(super) ending: Option<Outcome>,
-    /// Cancelled once the agent has been asked about a task that waits.
-    pub(super) refreshed: Option<CancellationToken>,
-    /// Told when a message comes for a turn that takes messages while it runs.
-    pub(super) delivery: Arc<Notify>,
+    /// Whether the agent is being asked about a task that waits.
+    pub(super) is_refreshing: bool,
     /// Messages that wait for it to end.
     pub(super) queue: VecDeque<Queued>,
     /// Streams that no running turn ends: those that stayed open while the client authenticates, and those
@@ -62,32 +51,71 @@ pub(super) struct Work {
     pub(super) streams: Vec<Arc<TurnEnd>>,
 }
 
-impl Answers {
-    /// Waits, too.
-    pub(super) fn join(&mut self) -> oneshot::Receiver<Result<KeptTask, Error>> {
-        let (sender, answer) = oneshot::channel();
-        self.0.retain(|sender| !sender.is_closed());
-        self.0.push(sender);
-        answer
-    }
-
-    /// Tells all of them. Some, or all, may not be waiting any more.
-    pub(super) fn send(self, done: &Result<KeptTask, Error>) {
-        for sender in self.0 {
-            let _ = sender.send(match done {
-                Ok(task) => Ok(task.clone()),
-                Err(error) => Err(Error::with_message(error.code(), error.to_string())),
-            });
-        }
+impl QueuedAnswer {
+    pub(super) async fn heard(mut self) -> Option<Result<KeptTask, Error>> {
+        let answer = self.0.wait_for(Option::is_some).await.ok()?;
+        answer.as_ref().map(|answer| match answer {
+            Ok(task) => Ok(task.clone()),
+            Err(error) => Err(Error::with_message(error.code(), error.to_string())),
+        })
     }
 }
 
-impl Work {
-    /// A reserved call is reserved no longer.
-    pub(super) fn shown(&mut self) {
-        self.reserved.take().iter().for_each(CancellationToken::cancel);
-        self.refreshed.take().iter().for_each(CancellationToken::cancel);
+impl Core {
+    /// A message for a task whose turn still runs. One that has been taken already is not refused any more.
+    pub(super) fn queue_up(
+        self: Arc<Self>,
+        live: Arc<Live>,
+        incoming: Box<Incoming>,
+    ) -> Result<Taken, Error> {
+        let room = match contained("while_running", || self.spec.agent.while_running())? {
+            WhileRunning::Queue(room) => room,
+            WhileRunning::Refuse => 0,
+        };
+        let joined = live.change(|work| {
+            let key = &incoming.admission;
+            let is_queued = |queued: &&Queued| key.is_some() && queued.incoming.admission == *key;
+            if let Some(queued) = work.queue.iter().find(is_queued) {
+                return Some((queued.end.clone(), queued.answer.subscribe(), false));
+            }
+            if incoming.is_new && work.queue.len() >= room {
+                return None;
+            }
+            let (answer, heard) = watch::channel(None);
+            let end = Arc::new(TurnEnd::default());
+            work.queue.push_back(Queued { core: self.clone(), incoming, end: end.clone(), answer });
+            Some((end, heard, work.running.is_none()))
+        });
+        let Some((end, heard, is_free)) = joined else {
+            let text = "The task is being worked on and takes no further message now";
+            return Err(Error::with_message(ErrorCode::UnsupportedOperation, text)
+                .about("taskId", live.task_id().as_str()));
+        };
+        if is_free {
+            run_next(live.clone());
+        }
+        Ok(Taken::Waits { live, end, answer: QueuedAnswer(heard) })
     }
+}
+
+/// Lets the next message have its turn, if one waits.
+pub(super) fn run_next(live: Arc<Live>) {
+    let Some((queued, sink)) = live.next_in_queue() else { return };
+    tokio::spawn(async move {
+        let Queued { core, incoming, end, answer } = queued;
+        let done = match core.begin(live, sink, incoming).await {
+            Ok(mut drive) => {
+                drive.end = end;
+                drive.start().await.settled().await
+            }
+            Err(error) => Err(error),
+        };
+        // A turn on an open task never ends in a direct message.
+        answer.send_replace(Some(done.and_then(|done| match done {
+            Answer::Task(task) => Ok(task),
+            Answer::Message(_) => Err(Error::new(ErrorCode::InvalidAgentResponse)),
+        })));
+    });
 }
 
 impl Live {
@@ -111,8 +139,36 @@ impl Live {
         claimed
     }
 
+    /// Changes what is known of who works on the task, for those who wait for that.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Work) -> T) -> T {
+        let changed = change(&mut self.work.lock());
+        self.changed.notify_waiters();
+        changed
+    }
+
+    /// Waits until somebody has changed it so.
+    pub(super) async fn until(&self, is_so: impl Fn(&Work) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if is_so(&self.work.lock()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// What was asked of the agent has been shown, or the turn that asked is over.
+    pub(super) fn shown(&self) {
+        self.change(|work| (work.is_reserved, work.is_refreshing) = (false, false));
+    }
+
+    /// Waits until the agent has been asked about a task that waits.
+    pub(super) async fn refreshed(&self) {
+        self.until(|work| !work.is_refreshing).await;
+    }
+
     /// Hands the task from the turn that has ended to the message that waits; frees it if none does.
-    pub(super) fn next_in_queue(&self) -> Option<(Queued, Sink)> {
+    fn next_in_queue(&self) -> Option<(Queued, Sink)> {
         let mut work = self.work.lock();
         let Some(queued) = work.queue.pop_front() else {
             work.running = None;
@@ -131,11 +187,9 @@ impl Live {
         work.streams.push(end);
     }
 
-    /// Refuses whatever still waits for the turn to end.
-    pub(super) fn refuse_queue(&self, error: impl Fn() -> Error) {
-        let queue = std::mem::take(&mut self.work.lock().queue);
-        for queued in queue {
-            queued.answers.send(&Err(error()));
-        }
+    /// Refuses whatever still waits for the turn to end: who waits for an answer hears that there is none.
+    pub(super) fn refuse_queue(&self) {
+        let refused = std::mem::take(&mut self.work.lock().queue);
+        drop(refused);
     }
 }

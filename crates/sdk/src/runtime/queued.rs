@@ -13,12 +13,12 @@ use chancery_store::{Snapshot, StoreError, Unfinished};
 use serde::{Deserialize, Serialize};
 
 use super::Core;
-use super::failure::{from_store, task_is_over};
+use super::failure::from_store;
 use super::journal::view;
 use super::live::Live;
-use super::queue::Incoming;
-use super::refresh::last_said;
+use super::recover::last_said;
 use super::sink::Sink;
+use super::start::Incoming;
 use super::take::admission;
 use crate::agent::Sent;
 use crate::turn::CallerWaits;
@@ -40,19 +40,17 @@ impl Core {
     /// Opens the task of a message that is not let through yet.
     pub(super) async fn enqueue(self: Arc<Self>, queued: Box<Queued>) -> Result<TaskView, Error> {
         let Queued { call, admitted } = *queued;
-        let Call { request, context } = call;
-        self.check(&context)?;
-        self.check_message(&request)?;
-        let scope = self.scope(&context.principal);
-        let admission = admission(&context, &request)?;
-        let SendMessageRequest { tenant, message, mut configuration, metadata } = *request;
-        let history_length = configuration.as_ref().and_then(|wanted| wanted.history_length);
-        let (message, opening) = self.open(message, configuration.as_mut(), &context, true)?;
-        let request = Box::new(SendMessageRequest { tenant, message, configuration, metadata });
-        let call = Call { request, context };
+        self.check(&call.context)?;
+        self.check_message(&call.request)?;
+        let scope = self.scope(&call.context.principal);
+        let history_length = call.request.configuration.as_ref().and_then(|wanted| wanted.history_length);
+        let key = admission(&call)?;
+        let mut incoming = Incoming::new(call, None, CallerWaits::No);
+        let opening = self.open(&mut incoming, true)?;
+        incoming.is_new = false;
         let (id, context_id) = (opening.task_id().clone(), opening.context_id().clone());
         let mut batch = opening.take_batch();
-        (batch.admission, batch.state) = (admission, Some(Waits::state(&call)?));
+        (batch.admission, batch.state) = (key, Some(Waits::state(&incoming)?));
         let live = self.live.enter(&scope, &id);
         let sink = Sink::working(&self, id.clone(), context_id);
         live.claim(&sink);
@@ -64,7 +62,7 @@ impl Core {
             Err(error) => return Err(from_store(error)),
         };
         live.publish(appended.events, false);
-        tokio::spawn(self.wait(live, sink, call, admitted));
+        tokio::spawn(self.wait(live, sink, incoming, admitted));
         Ok(view(appended.task, history_length))
     }
 
@@ -74,66 +72,50 @@ impl Core {
         readmitter.0(call)
     }
 
-    /// Waits until the message is let through, then works on it.
+    /// Waits until the message is let through, then works on it. One that is not let through ends its task.
     async fn wait(
         self: Arc<Self>,
         live: Arc<Live>,
         sink: Sink,
-        call: Call<Box<SendMessageRequest>>,
+        mut incoming: Box<Incoming>,
         admitted: Admitted,
     ) {
         let ended = sink.cancellation().clone();
-        let Some(admitted) = ended.run_until_cancelled(admitted).await else {
-            live.work.lock().running = None;
-            return;
-        };
-        let SendMessageRequest { message, configuration, metadata, .. } = *call.request;
-        match admitted {
-            Ok(context) => {
-                let incoming = Incoming {
-                    message,
-                    is_new: false,
-                    configuration,
-                    metadata,
-                    context,
-                    admission: None,
-                    waits: CallerWaits::No,
-                };
+        match ended.run_until_cancelled(admitted).await {
+            Some(Ok(context)) => {
+                incoming.context = context;
                 // What becomes of it stands in the journal, and a failure is told where it happens.
-                if let Ok(drive) = self.begin(live, sink, Box::new(incoming)).await {
+                if let Ok(drive) = self.begin(live, sink, incoming).await {
                     drive.run().await;
                 }
             }
-            Err(error) => self.turn_away(&live, &sink, &error).await,
+            Some(Err(error)) => {
+                let (id, context_id) = (live.task_id(), Some(sink.context_id().clone()));
+                let rejected = (TaskState::Rejected, error.message());
+                let ended = self.end_without_turn(live.scope(), id, context_id, rejected, Sent::Answered);
+                if let Err(error) = ended.await {
+                    tracing::error!(task.id = %id, %error, "a task that waits is lost");
+                }
+                live.work.lock().running = None;
+                live.refuse_queue();
+            }
+            None => live.work.lock().running = None,
         }
-    }
-
-    /// Ends the task of a message that is not let through.
-    async fn turn_away(&self, live: &Live, sink: &Sink, error: &Error) {
-        let (scope, id, context_id) = (live.scope(), live.task_id(), Some(sink.context_id().clone()));
-        let rejected = (TaskState::Rejected, error.message());
-        if let Err(error) = self.end_without_turn(scope, id, context_id, rejected, Sent::Answered).await {
-            tracing::error!(task.id = %id, %error, "a task that waits is lost");
-        }
-        live.work.lock().running = None;
-        live.refuse_queue(|| task_is_over(id));
     }
 
     /// Goes on waiting with a task that an earlier process had waiting. Whether it was such a task.
     pub(super) async fn wait_again(self: &Arc<Self>, orphan: &Unfinished) -> Result<bool, StoreError> {
-        let (scope, id) = (&orphan.scope, &orphan.task);
-        let snapshot = self.store.snapshot(scope, id).await?;
+        let snapshot = self.store.snapshot(&orphan.scope, &orphan.task).await?;
         let Some(waits) = Waits::of(&snapshot) else { return Ok(false) };
         let Ok(task) = snapshot.task.value() else { return Ok(false) };
-        let Some(message) = last_said(&task.history) else {
-            return Ok(false);
-        };
-        let principal = Principal { realm: scope.realm.clone(), id: scope.owner.clone() };
-        let call = waits.call(principal, self.spec.name.clone(), message);
+        let Some(said) = last_said(&task) else { return Ok(false) };
+        let call = waits.call(self.own_context(&orphan.scope).principal, self.spec.name.clone(), said);
         let Some(admitted) = self.readmit(call.clone()) else { return Ok(false) };
-        if let (live, Some(sink)) = self.claim(scope, id, &task) {
+        if let (live, Some(sink)) = self.claim(&orphan.scope, &task) {
             live.catch_up(snapshot.number, false);
-            tokio::spawn(self.clone().wait(live, sink, call, admitted));
+            let incoming =
+                Box::new(Incoming { is_new: false, ..*Incoming::new(call, None, CallerWaits::No) });
+            tokio::spawn(self.clone().wait(live, sink, incoming, admitted));
         }
         Ok(true)
     }
@@ -141,8 +123,13 @@ impl Core {
 
 impl Waits {
     /// What is kept of a call.
-    pub(super) fn state(call: &Call<Box<SendMessageRequest>>) -> Result<Json, Error> {
-        Json::from_value(&Self { waiting: Waiting::of(call) }).map_err(Error::internal)
+    fn state(incoming: &Incoming) -> Result<Json, Error> {
+        let Incoming { message, configuration, metadata, context, .. } = incoming;
+        let (message, configuration, metadata) = (message.clone(), configuration.clone(), metadata.clone());
+        let request =
+            Box::new(SendMessageRequest { tenant: String::new(), message, configuration, metadata });
+        let waiting = Waiting::of(&Call { request, context: context.clone() });
+        Json::from_value(&Self { waiting }).map_err(Error::internal)
     }
 
     /// What was kept of the call of a task, if that still waits.

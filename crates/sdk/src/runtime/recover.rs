@@ -1,26 +1,34 @@
-//! After a restart: what an earlier process left is ended, and says so, or goes on.
+//! Turns that nobody has sent a message for: after a restart, after an authentication, and to look whether an agent has gone
+//! on by itself. What an earlier process left and nobody can go on with is ended, and says so.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{ContextId, Error, Message, Task, TaskState};
-use chancery_store::{ReservedCall, StoreError, Unfinished};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use chancery_protocol::{
+    CallContext, Error, ErrorCode, KeptTask, Message, Principal, Role, Task, TaskId, TaskState, Waiting,
+};
+use chancery_store::{ReservedCall, Scope, Snapshot, StoreError, Unfinished};
+use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 
 use super::Core;
 use super::failure::from_store;
 use super::handle::consumed_by;
-use super::refresh::last_said;
+use super::live::Live;
+use super::queued::Waits;
 use super::reserve::Reservation;
 use super::sink::Sink;
+use super::start::{Found, Incoming};
 use crate::agent::{Outcome, Sent};
-use crate::turn::Purpose;
+use crate::turn::{CallerWaits, Purpose};
 
 /// How many tasks are looked at in one step, and ended at a time: one group commit takes them all.
 const STEP: usize = 256;
 
-/// How long an agent may take to answer for a task that waits, before the next one is asked about.
-const LONGEST_LOOK: Duration = Duration::from_secs(30);
+/// How long whoever looks at a task waits for the agent; and how long an agent may take to answer for a task that waits,
+/// before the next one is asked about.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
+const LONGEST_REFRESH: Duration = Duration::from_secs(30);
 
 const WHY: &str = "The server was restarted while it worked on this task";
 
@@ -28,135 +36,196 @@ impl Core {
     /// Ends the tasks and calls that nobody works on although they say that somebody does, or has their turns run again.
     /// Gives the number of those that have ended.
     pub(super) async fn recover(self: &Arc<Self>) -> Result<usize, Error> {
-        let mut ended = self.recover_reserved().await?;
-        let mut last: Option<Unfinished> = None;
-        loop {
-            let found = self.store.unfinished(&self.spec.name, last.as_ref(), STEP).await;
-            let found = found.map_err(from_store)?;
-            let Some(newest) = found.last().cloned() else { break };
-            // Collected, so that whoever waits for this may do so on any thread.
-            let is_orphan = |task: &&Unfinished| self.live.find(&task.scope, &task.task).is_none();
-            let orphans = found.iter().filter(is_orphan);
-            let ending: Vec<_> = orphans.map(|orphan| self.look_after(orphan)).collect();
-            let outcomes: Vec<bool> =
-                stream::iter(ending).buffer_unordered(STEP).try_collect().await.map_err(from_store)?;
-            ended += outcomes.into_iter().filter(|ended| *ended).count();
-            last = Some(newest);
+        let mut ended = 0;
+        let mut reserved = pin!(pages(|last: Option<ReservedCall>| {
+            let core = self.clone();
+            async move { core.store.reserved(&core.spec.name, last.as_ref(), STEP).await }
+        }));
+        while let Some(call) = reserved.try_next().await.map_err(from_store)? {
+            ended += usize::from(self.recover_call(&call).await?);
+        }
+        let unfinished = pages(|last: Option<Unfinished>| {
+            let core = self.clone();
+            async move { core.store.unfinished(&core.spec.name, last.as_ref(), STEP).await }
+        });
+        let looked_after = unfinished.map_ok(|orphan| self.clone().look_after(orphan));
+        let mut outcomes = pin!(looked_after.try_buffer_unordered(STEP));
+        while let Some(has_ended) = outcomes.try_next().await.map_err(from_store)? {
+            ended += usize::from(has_ended);
         }
         if self.spec.refreshes {
-            self.resume_waiting().await?;
+            // An authorization the agent gets without anybody's help here.
+            let mut waiting = pin!(self.waiting(TaskState::AuthRequired));
+            while let Some(orphan) = waiting.try_next().await.map_err(from_store)? {
+                self.resume_turn(&orphan.scope, &orphan.task).await.map_err(from_store)?;
+            }
             let refreshing = self.clone().refresh_waiting();
             tokio::spawn(self.abandoned.clone().run_until_cancelled_owned(refreshing));
         }
         Ok(ended)
     }
 
-    /// Goes on with the calls whose agent had shown nothing, or ends them: they become tasks that have failed.
-    async fn recover_reserved(self: &Arc<Self>) -> Result<usize, Error> {
-        let (mut ended, mut last) = (0, None);
-        loop {
-            let found = self.store.reserved(&self.spec.name, last.as_ref(), STEP).await;
-            let found = found.map_err(from_store)?;
-            let Some(newest) = found.last().cloned() else { return Ok(ended) };
-            for reserved in &found {
-                if self.live.find(&reserved.scope, &reserved.task).is_none() {
-                    ended += usize::from(self.recover_call(reserved).await?);
-                }
-            }
-            last = Some(newest);
-        }
+    /// The tasks that wait for their clients in this state.
+    fn waiting(
+        self: &Arc<Self>,
+        state: TaskState,
+    ) -> impl Stream<Item = Result<Unfinished, StoreError>> + Send {
+        pages(move |last: Option<Unfinished>| {
+            let core = self.clone();
+            async move { core.store.waiting(&core.spec.name, state, last.as_ref(), STEP).await }
+        })
     }
 
-    /// Whether it has ended.
+    /// Goes on with a call whose agent had shown nothing, or ends it: it becomes a task that has failed. Whether it has ended.
     async fn recover_call(self: &Arc<Self>, reserved: &ReservedCall) -> Result<bool, Error> {
         let ReservedCall { scope, task, .. } = reserved;
-        let call = Reservation::read(reserved)?;
-        let context = call.context(self, reserved);
-        let message = call.message.clone();
-        let context_id = message.context_id.clone().unwrap_or_else(|| ContextId::opened_by(task));
-        let submitted = Task::submitted(task.clone(), context_id, message.clone());
-        let sink = Sink::unopened(self, submitted);
+        if self.live.find(scope, task).is_some() {
+            return Ok(false);
+        }
+        let call = Box::new(Reservation::read(reserved)?);
+        let sink = Sink::unopened(self, call.submitted(task));
         if let Some((config, version)) = call.push()
             && let Ok(registration) = self.inline_push(config, task, version)
         {
             sink.set_push(registration);
         }
-        let mut facts = self.facts(scope, &sink, context);
-        (facts.configuration, facts.metadata) = (call.configuration.clone(), call.metadata.clone());
-        (facts.state, facts.purpose) = (call.state.clone(), Purpose::Resume);
-        let mut drive = self.clone().prepare(scope.clone(), sink, message, facts, None);
-        (drive.is_reserved, drive.hold) = (true, None);
-        drive.reservation = Some(Box::new(call));
+        let mut context = self.own_context(scope);
+        context.hold = self.holds.of(scope, task);
+        let found = Found { state: call.state.clone(), purpose: Purpose::Resume, ..Found::default() };
+        let mut drive = self.clone().prepare(scope.clone(), sink, None, call.incoming(context), found);
+        (drive.is_reserved, drive.reservation) = (true, Some(call));
         if self.spec.works_elsewhere {
             tokio::spawn(drive.run());
             return Ok(false);
         }
-        drive.end_as(Outcome::failed(WHY).unknown()).await?;
+        drive.ended(Outcome::failed(WHY).unknown()).await?;
         Ok(true)
     }
 
     /// Has a task wait on that was not let through yet, runs its turn again, if that may be, or ends it. Whether it has
     /// ended.
-    async fn look_after(self: &Arc<Self>, orphan: &Unfinished) -> Result<bool, StoreError> {
-        if self.wait_again(orphan).await? || self.spec.works_elsewhere && self.resume_turn(orphan).await? {
+    async fn look_after(self: Arc<Self>, orphan: Unfinished) -> Result<bool, StoreError> {
+        let Unfinished { scope, task, context_id, .. } = &orphan;
+        if self.live.find(scope, task).is_some()
+            || self.wait_again(&orphan).await?
+            || self.spec.works_elsewhere && self.resume_turn(scope, task).await?
+        {
             return Ok(false);
         }
-        let Unfinished { scope, task, context_id, .. } = orphan;
-        self.end_without_turn(scope, task, context_id.clone(), (TaskState::Failed, WHY), Sent::Unanswered)
-            .await
+        let why = (TaskState::Failed, WHY);
+        self.end_without_turn(scope, task, context_id.clone(), why, Sent::Unanswered).await
     }
 
-    /// Runs the turn of a task again, with what was said last. Whether there was anything to run.
-    async fn resume_turn(self: &Arc<Self>, orphan: &Unfinished) -> Result<bool, StoreError> {
-        let (scope, id) = (&orphan.scope, &orphan.task);
+    /// Runs the turn of a task again. Whether there was anything to run.
+    async fn resume_turn(self: &Arc<Self>, scope: &Scope, id: &TaskId) -> Result<bool, StoreError> {
         let snapshot = self.store.snapshot(scope, id).await?;
-        let Ok(task) = snapshot.task.value() else { return Ok(false) };
-        let message = last_said(&task.history).unwrap_or_else(|| Message::user("").in_task(id.clone()));
-        let (live, Some(sink)) = self.claim(scope, id, &task) else { return Ok(true) };
-        live.catch_up(snapshot.number, false);
-        let mut context = self.own_context(scope);
-        context.hold = self.holds.of(scope, id);
-        if let Some(consumed) = consumed_by(&task) {
-            sink.resume_usage(consumed);
-        }
-        let mut facts = self.facts(scope, &sink, context);
-        (facts.task, facts.state, facts.purpose) = (Some(task), snapshot.state, Purpose::Resume);
-        tokio::spawn(self.clone().prepare(scope.clone(), sink, message, facts, Some(live)).run());
-        Ok(true)
-    }
-
-    /// Follows the tasks that wait for an authorization, which the agent gets without anybody's help here.
-    async fn resume_waiting(self: &Arc<Self>) -> Result<(), Error> {
-        let mut last: Option<Unfinished> = None;
-        loop {
-            let (store, agent) = (&self.store, &self.spec.name);
-            let found = store.waiting(agent, TaskState::AuthRequired, last.as_ref(), STEP).await;
-            let found = found.map_err(from_store)?;
-            let Some(newest) = found.last().cloned() else { return Ok(()) };
-            for orphan in &found {
-                self.resume_turn(orphan).await.map_err(from_store)?;
-            }
-            last = Some(newest);
-        }
+        Ok(self.run_again(scope, snapshot, Purpose::Resume).is_ok())
     }
 
     /// Asks once about every task that waits for an answer, which may have been on its way when the last process ended.
     async fn refresh_waiting(self: Arc<Self>) {
-        let mut last: Option<Unfinished> = None;
-        loop {
-            let (store, agent) = (&self.store, &self.spec.name);
-            let found = match store.waiting(agent, TaskState::InputRequired, last.as_ref(), STEP).await {
-                Ok(found) => found,
+        let mut waiting = pin!(self.waiting(TaskState::InputRequired));
+        while let Some(orphan) = waiting.next().await {
+            let orphan = match orphan {
+                Ok(orphan) => orphan,
                 Err(error) => return tracing::error!(%error, "tasks that wait for an answer cannot be found"),
             };
-            let Some(newest) = found.last().cloned() else { return };
-            for Unfinished { scope, task, .. } in &found {
-                let Ok(snapshot) = self.store.snapshot(scope, task).await else { continue };
-                if let Some(refreshed) = self.clone().start_refresh(scope, snapshot).await {
-                    let _ = tokio::time::timeout(LONGEST_LOOK, refreshed.cancelled()).await;
-                }
+            let Ok(snapshot) = self.store.snapshot(&orphan.scope, &orphan.task).await else { continue };
+            if let Some(live) = self.refresh(&orphan.scope, snapshot) {
+                let _ = tokio::time::timeout(LONGEST_REFRESH, live.refreshed()).await;
             }
-            last = Some(newest);
         }
     }
+
+    /// The task, as its agent has it if it waits for its client and the agent can be asked.
+    pub(super) async fn look_at(self: &Arc<Self>, scope: &Scope, id: &TaskId) -> Result<KeptTask, Error> {
+        let snapshot = self.snapshot(scope, id).await?;
+        let known = snapshot.task.clone();
+        if !known.state().is_interrupted() {
+            return Ok(known);
+        }
+        let Some(live) = self.refresh(scope, snapshot) else { return Ok(known) };
+        let _ = tokio::time::timeout(LONGEST_LOOK, live.refreshed()).await;
+        Ok(self.snapshot(scope, id).await?.task)
+    }
+
+    /// Has the agent asked about a task that waits, if it can be, and unless somebody works on the task.
+    pub(super) fn refresh(self: &Arc<Self>, scope: &Scope, snapshot: Snapshot) -> Option<Arc<Live>> {
+        if !self.spec.refreshes || snapshot.state.as_ref().is_some_and(Waits::is) {
+            return None;
+        }
+        self.run_again(scope, snapshot, Purpose::Refresh).ok()
+    }
+
+    /// Runs a turn of a task for what was said last, unless one runs already.
+    fn run_again(
+        self: &Arc<Self>,
+        scope: &Scope,
+        snapshot: Snapshot,
+        purpose: Purpose,
+    ) -> Result<Arc<Live>, Error> {
+        let task = snapshot.task.value()?;
+        let (live, sink) = self.claim(scope, &task);
+        let Some(sink) = sink else { return Ok(live) };
+        live.work.lock().is_refreshing = purpose == Purpose::Refresh;
+        live.catch_up(snapshot.number, false);
+        let mut context = self.own_context(scope);
+        context.hold = self.holds.of(scope, &task.id);
+        consumed_by(&task).into_iter().for_each(|consumed| sink.resume_usage(consumed));
+        let said = last_said(&task).unwrap_or_else(|| Message::user("").in_task(task.id.clone()));
+        let incoming = Incoming::again(said, context, CallerWaits::ForOutcome);
+        let found = Found { task: Some(task), state: snapshot.state, purpose, ..Found::default() };
+        tokio::spawn(self.clone().prepare(scope.clone(), sink, Some(live.clone()), incoming, found).run());
+        Ok(live)
+    }
+
+    /// Goes on with a task that waits for authentication.
+    pub(super) async fn resume(self: Arc<Self>, principal: Principal, id: TaskId) -> Result<(), Error> {
+        let scope = self.scope(&principal);
+        let task = self.snapshot(&scope, &id).await?.task.value()?;
+        let (TaskState::AuthRequired, Some(message)) = (task.status.state, last_said(&task)) else {
+            let text = "The task does not wait for authentication";
+            return Err(
+                Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
+            );
+        };
+        // It reserves anew what parking has settled.
+        let context = self.admit_again(&scope, message.clone()).await?;
+        let incoming = Incoming::again(message, context, CallerWaits::No);
+        if let (live, Some(sink)) = self.claim(&scope, &task) {
+            tokio::spawn(self.begin(live, sink, incoming).await?.run());
+        }
+        Ok(())
+    }
+
+    /// Has a call admitted anew whose task waited for its client, and goes on without a message. Without gates nothing has to be.
+    pub(super) async fn admit_again(&self, scope: &Scope, said: Message) -> Result<Box<CallContext>, Error> {
+        let context = self.own_context(scope);
+        let call = Waiting::default().call(context.principal.clone(), scope.agent.clone(), said);
+        match self.readmit(call) {
+            Some(admitted) => admitted.await,
+            None => Ok(context),
+        }
+    }
+}
+
+/// All that the store finds, page by page.
+fn pages<T: Clone, F>(find: impl Fn(Option<T>) -> F) -> impl Stream<Item = Result<T, StoreError>>
+where
+    F: Future<Output = Result<Vec<T>, StoreError>>,
+{
+    let pages = stream::try_unfold(None, move |last| {
+        let finding = find(last);
+        async move {
+            let found = finding.await?;
+            let newest = found.last().cloned();
+            Ok::<_, StoreError>(newest.map(|newest| (stream::iter(found.into_iter().map(Ok)), Some(newest))))
+        }
+    });
+    pages.try_flatten()
+}
+
+/// What the client said last.
+pub(super) fn last_said(task: &Task) -> Option<Message> {
+    task.history.iter().rev().find(|said| said.role == Role::User).cloned()
 }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use chancery_protocol::{
-    CallContext, Error, ErrorCode, Json, JsonObject, Message, SendMessageConfiguration,
-    TaskPushNotificationConfig, Version,
+    CallContext, ContextId, Error, ErrorCode, Json, JsonObject, LINEAGE_EXTENSION, Message,
+    SendMessageConfiguration, Task, TaskId, TaskPushNotificationConfig, Version,
 };
 use chancery_store::{ReservationChange, ReservedCall, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::Core;
+use super::sink::Sink;
+use super::start::Incoming;
+use crate::turn::CallerWaits;
 
 /// What is kept of a reserved call, so that another process can go on with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,22 +58,19 @@ struct WrittenError<'a> {
 }
 
 impl Reservation {
-    pub(super) fn new(
-        message: Message,
-        configuration: Option<SendMessageConfiguration>,
-        metadata: Option<JsonObject>,
-        context: &CallContext,
-    ) -> Self {
+    /// What is to be written down of a call that may end without a task.
+    pub(super) fn new(sink: &Sink, incoming: &Incoming) -> Self {
+        let Incoming { message, configuration, metadata, context, .. } = incoming;
         Self {
-            message,
-            configuration,
-            metadata,
+            message: message.clone(),
+            configuration: configuration.clone(),
+            metadata: metadata.as_ref().and_then(|said| said.without(LINEAGE_EXTENSION)),
             extensions: context.extensions.clone(),
             traceparent: context.traceparent.clone(),
             skill: context.skill.clone(),
             peer: context.peer.clone(),
             key: context.idempotency_key.clone(),
-            push: None,
+            push: sink.registration().map(|push| (push.config, push.version.to_string())),
             state: None,
         }
     }
@@ -85,16 +84,25 @@ impl Reservation {
         reserved.call.to_value().map_err(Error::internal)
     }
 
-    /// The call as it was made.
-    pub(super) fn context(&self, core: &Core, reserved: &ReservedCall) -> Box<CallContext> {
-        let mut context = core.own_context(&reserved.scope);
+    /// The call as it was made, in a context that has its principal.
+    pub(super) fn incoming(&self, mut context: Box<CallContext>) -> Box<Incoming> {
         context.extensions.clone_from(&self.extensions);
         context.traceparent.clone_from(&self.traceparent);
         context.skill.clone_from(&self.skill);
         context.peer.clone_from(&self.peer);
         context.idempotency_key.clone_from(&self.key);
-        context.hold = core.holds.of(&reserved.scope, &reserved.task);
-        context
+        let said = Incoming::again(self.message.clone(), context, CallerWaits::ForOutcome);
+        Box::new(Incoming {
+            configuration: self.configuration.clone(),
+            metadata: self.metadata.clone(),
+            ..*said
+        })
+    }
+
+    /// The task that it may become.
+    pub(super) fn submitted(&self, id: &TaskId) -> Task {
+        let context_id = self.message.context_id.clone().unwrap_or_else(|| ContextId::opened_by(id));
+        Task::submitted(id.clone(), context_id, self.message.clone())
     }
 
     /// Who registers for its events.

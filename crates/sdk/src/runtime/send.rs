@@ -11,11 +11,10 @@ use chancery_store::{Admission, KeyUse, Scope};
 use tokio::time::timeout;
 
 use super::Core;
-use super::drive::Done;
 use super::failure::{from_store, task_is_over};
 use super::journal::view;
 use super::reserve::kept_answer;
-use super::start::{FirstSign, OpenedTask, StartedTurn};
+use super::start::{Answer, FirstSign, StartedTurn};
 use super::subscription::{Subscription, TurnEnd, all, only};
 use super::take::{Taken, admission};
 use crate::turn::CallerWaits;
@@ -23,15 +22,6 @@ use crate::turn::CallerWaits;
 /// How long a sender that does not wait for the outcome waits for the agent's first sign: a direct answer, an error or a
 /// task. After that it is answered with the task as it stands here.
 const FIRST_SIGN: Duration = Duration::from_secs(2);
-
-/// What a sender is answered with.
-type Answer = SendMessageResponse<KeptTask>;
-
-/// What a repeated message joins.
-enum Joined {
-    Task,
-    Message(Message),
-}
 
 impl Core {
     /// Answers when the turn has ended, or at once if that is asked for.
@@ -46,28 +36,22 @@ impl Core {
             true => CallerWaits::No,
             false => CallerWaits::ForOutcome,
         };
-        let key = admission(&call.context, &call.request)?;
-        let done = match self.take(&scope, call, waits).await? {
+        let key = admission(&call)?;
+        let answer = match self.take(&scope, call, key.clone(), waits).await? {
             Taken::Starts(turn) => self.wait_for_turn(&scope, turn, waits).await?,
             Taken::Waits { live, answer, .. } => {
                 let answered = async {
-                    let error = match answer.await {
-                        Ok(Ok(task)) => return Ok(task),
-                        Ok(Err(error)) => error,
-                        Err(_) => task_is_over(live.task_id()),
+                    let error = match answer.heard().await {
+                        Some(Ok(task)) => return Ok(task),
+                        Some(Err(error)) => error,
+                        None => task_is_over(live.task_id()),
                     };
                     let id = self.unless_repeated(&scope, key.as_ref(), error).await?;
                     self.settled(&scope, &id).await
                 };
-                Done::Task(self.task_after(&scope, live.task_id(), waits, answered).await?)
+                Answer::Task(self.task_after(&scope, live.task_id(), waits, answered).await?)
             }
-            Taken::Repeats(id) => Done::Repeats(id),
-            Taken::Answered(message) => Done::Message(message),
-        };
-        let answer = match done {
-            Done::Task(task) => Answer::Task(task),
-            Done::Message(message) => Answer::Message(message),
-            Done::Repeats(id) => Box::pin(self.repeated(&scope, &id, key, waits)).await?,
+            Taken::Repeats(id) => Box::pin(self.repeated(&scope, &id, key, waits)).await?,
         };
         Ok(match answer {
             Answer::Task(task) => SendMessageResponse::Task(view(task, history_length)),
@@ -81,7 +65,7 @@ impl Core {
         scope: &Scope,
         mut turn: StartedTurn,
         waits: CallerWaits,
-    ) -> Result<Done, Error> {
+    ) -> Result<Answer, Error> {
         let sign = match waits {
             CallerWaits::No => timeout(FIRST_SIGN, turn.first_sign()).await,
             _ => {
@@ -98,7 +82,9 @@ impl Core {
         };
         match sign {
             FirstSign::End(done) => Ok(done),
-            FirstSign::Task(_) => Ok(Done::Task(self.snapshot(scope, turn.sink.task_id()).await?.task)),
+            FirstSign::Live(_) | FirstSign::Over(_) => {
+                Ok(Answer::Task(self.snapshot(scope, turn.sink.task_id()).await?.task))
+            }
         }
     }
 
@@ -126,40 +112,37 @@ impl Core {
         key: Option<Admission>,
         waits: CallerWaits,
     ) -> Result<Answer, Error> {
-        let joined = match timeout(self.spec.blocking_timeout, self.joined(scope, id, key)).await {
-            Ok(joined) => joined?,
-            Err(_) => Joined::Task,
-        };
-        match joined {
-            Joined::Message(message) => Ok(Answer::Message(message)),
-            Joined::Task => {
-                let settled = self.settled(scope, id);
-                self.task_after(scope, id, waits, settled).await.map(Answer::Task)
-            }
+        if let Ok(answered) = timeout(self.spec.blocking_timeout, self.joined(scope, id, key)).await
+            && let Some(message) = answered?
+        {
+            return Ok(Answer::Message(message));
         }
+        let settled = self.settled(scope, id);
+        self.task_after(scope, id, waits, settled).await.map(Answer::Task)
     }
 
-    /// Waits until a call is a task, or has been answered without one.
-    async fn joined(&self, scope: &Scope, id: &TaskId, key: Option<Admission>) -> Result<Joined, Error> {
-        loop {
-            let reserved = self.live.find(scope, id).and_then(|live| live.work.lock().reserved.clone());
-            if let Some(reserved) = reserved {
-                reserved.cancelled().await;
-                continue;
+    /// Waits until a call is a task, or has been answered without one: with this message.
+    async fn joined(
+        &self,
+        scope: &Scope,
+        id: &TaskId,
+        key: Option<Admission>,
+    ) -> Result<Option<Message>, Error> {
+        if let Some(live) = self.live.find(scope, id) {
+            live.until(|work| !work.is_reserved).await;
+        }
+        let unknown = match self.snapshot(scope, id).await {
+            Ok(_) => return Ok(None),
+            Err(unknown) => unknown,
+        };
+        let Some(key) = &key else { return Err(unknown) };
+        match self.store.admitted(scope, key).await.map_err(from_store)? {
+            Some(KeyUse { answer: Some(answer), .. }) => kept_answer(&answer).map(Some),
+            Some(_) => Err(unknown),
+            None => {
+                let text = "The message that this one repeats was not sent; send it again";
+                Err(Error::with_message(ErrorCode::Unavailable, text))
             }
-            let unknown = match self.snapshot(scope, id).await {
-                Ok(_) => return Ok(Joined::Task),
-                Err(unknown) => unknown,
-            };
-            let Some(key) = &key else { return Err(unknown) };
-            return match self.store.admitted(scope, key).await.map_err(from_store)? {
-                Some(KeyUse { answer: Some(answer), .. }) => kept_answer(&answer).map(Joined::Message),
-                Some(_) => Err(unknown),
-                None => {
-                    let text = "The message that this one repeats was not sent; send it again";
-                    Err(Error::with_message(ErrorCode::Unavailable, text))
-                }
-            };
         }
     }
 
@@ -169,17 +152,14 @@ impl Core {
         call: Call<Box<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
         let scope = self.scope(&call.context.principal);
-        let key = admission(&call.context, &call.request)?;
-        match self.take(&scope, call, CallerWaits::ForEvents).await? {
+        let key = admission(&call)?;
+        match self.take(&scope, call, key.clone(), CallerWaits::ForEvents).await? {
             Taken::Starts(mut turn) => {
                 let live = match turn.first_sign().await? {
-                    FirstSign::Task(OpenedTask::Live(live)) => live,
-                    FirstSign::Task(OpenedTask::Over(events)) => return Ok(all(events)),
-                    FirstSign::End(Done::Message(message)) => return only(message),
-                    FirstSign::End(Done::Repeats(id)) => {
-                        return Box::pin(self.stream_again(&scope, id, key)).await;
-                    }
-                    FirstSign::End(Done::Task(_)) => return Err(ErrorCode::InvalidAgentResponse.into()),
+                    FirstSign::Live(live) => live,
+                    FirstSign::Over(events) => return Ok(all(events)),
+                    FirstSign::End(Answer::Message(message)) => return only(message),
+                    FirstSign::End(Answer::Task(_)) => return Err(ErrorCode::InvalidAgentResponse.into()),
                 };
                 let (store, end) = (self.store.clone(), Some(turn.end));
                 Ok(match turn.before {
@@ -188,8 +168,7 @@ impl Core {
                 })
             }
             Taken::Waits { live, end, .. } => self.watch_from_here(&live, end).await,
-            Taken::Repeats(id) => Box::pin(self.stream_again(&scope, id, key)).await,
-            Taken::Answered(message) => only(message),
+            Taken::Repeats(id) => self.stream_again(&scope, id, key).await,
         }
     }
 
@@ -200,14 +179,12 @@ impl Core {
         id: TaskId,
         key: Option<Admission>,
     ) -> Result<EventStream, Error> {
-        if let Joined::Message(message) = self.joined(scope, &id, key).await? {
+        if let Some(message) = self.joined(scope, &id, key).await? {
             return only(message);
         }
-        let live = self.live.enter(scope, &id);
+        let (live, snapshot) = self.enter(scope, &id).await?;
         let end = Arc::new(TurnEnd::default());
         live.end_with_question(end.clone());
-        let snapshot = self.snapshot(scope, &id).await?;
-        live.catch_up(snapshot.number, snapshot.task.is_over());
         if snapshot.task.state() == TaskState::InputRequired {
             end.close_after(snapshot.number);
         }

@@ -1,26 +1,64 @@
-//! Starting a turn: polled once by its request, on its own from then on.
+//! Making a turn ready and starting it: polled once by its request, on its own from then on.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use chancery_protocol::{BoxFuture, Error, ErrorCode, Event, box_future};
-use chancery_store::Snapshot;
+use chancery_protocol::{
+    BoxFuture, Call, CallContext, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
+    Message, SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task, box_future,
+};
+use chancery_store::{Admission, Scope, Snapshot};
 use tokio::sync::oneshot;
 
-use super::drive::{Done, Drive};
+use super::Core;
+use super::drive::Drive;
+use super::handle::TurnHandle;
 use super::live::Live;
 use super::sink::Sink;
 use super::subscription::TurnEnd;
-use crate::turn::CallerWaits;
+use crate::agent::Sent;
+use crate::turn::{CallerWaits, Facts, Purpose, Turn};
 
-/// A task that has come to exist.
+/// Thirty years, for a timeout that the clock cannot count to.
+const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// What a turn is started with.
 #[derive(Debug)]
-pub(super) enum OpenedTask {
-    /// It is being worked on.
+pub(super) struct Incoming {
+    pub(super) message: Message,
+    /// Whether it is still to become history; a turn that goes on has no message of its own.
+    pub(super) is_new: bool,
+    pub(super) configuration: Option<SendMessageConfiguration>,
+    pub(super) metadata: Option<JsonObject>,
+    pub(super) context: Box<CallContext>,
+    pub(super) admission: Option<Admission>,
+    pub(super) waits: CallerWaits,
+}
+
+/// What a turn finds of its task.
+#[derive(Default)]
+pub(super) struct Found {
+    /// None if the turn begins it.
+    pub(super) task: Option<Arc<Task>>,
+    pub(super) state: Option<Json>,
+    pub(super) referenced: Vec<Arc<Task>>,
+    pub(super) purpose: Purpose,
+}
+
+/// What comes of a turn: the task as the turn left it, or a direct answer without a task.
+pub(super) type Answer = SendMessageResponse<KeptTask>;
+
+/// What a turn shows first.
+#[derive(Debug)]
+pub(super) enum FirstSign {
+    /// Its task is there, and is being worked on.
     Live(Arc<Live>),
-    /// It is over already, and this is all that happened.
+    /// Its task is over already, and this is all that happened.
     Over(Vec<Event>),
+    /// It has come to its end, and its task was not shown before.
+    End(Answer),
 }
 
 /// A turn that runs on its own, and what it tells of itself.
@@ -30,16 +68,79 @@ pub(super) struct StartedTurn {
     pub(super) end: Arc<TurnEnd>,
     /// The task as it was before the message was taken into it.
     pub(super) before: Option<Snapshot>,
-    opened: oneshot::Receiver<OpenedTask>,
-    settled: oneshot::Receiver<Result<Done, Error>>,
+    opened: oneshot::Receiver<FirstSign>,
+    settled: oneshot::Receiver<Result<Answer, Error>>,
 }
 
-/// What a turn shows first.
-pub(super) enum FirstSign {
-    /// Its task is there.
-    Task(OpenedTask),
-    /// It has come to its end without a task.
-    End(Done),
+impl Incoming {
+    /// What a client has sent. The lineage token that came with it is nobody's to see.
+    pub(super) fn new(
+        call: Call<Box<SendMessageRequest>>,
+        admission: Option<Admission>,
+        waits: CallerWaits,
+    ) -> Box<Self> {
+        let Call { request, context } = call;
+        let SendMessageRequest { mut message, configuration, metadata, .. } = *request;
+        message.metadata = message.metadata.and_then(|said| said.without(LINEAGE_EXTENSION));
+        Box::new(Self { message, is_new: true, configuration, metadata, context, admission, waits })
+    }
+
+    /// What was said before, for a turn that nobody has sent a message for.
+    pub(super) fn again(message: Message, context: Box<CallContext>, waits: CallerWaits) -> Box<Self> {
+        let (is_new, configuration, metadata, admission) = (false, None, None, None);
+        Box::new(Self { message, is_new, configuration, metadata, context, admission, waits })
+    }
+}
+
+impl Core {
+    /// Makes a turn ready: what the agent is told, and what runs it.
+    pub(super) fn prepare(
+        self: Arc<Self>,
+        scope: Scope,
+        sink: Sink,
+        live: Option<Arc<Live>>,
+        incoming: Box<Incoming>,
+        found: Found,
+    ) -> Box<Drive> {
+        let Incoming { message, configuration, metadata, mut context, waits, .. } = *incoming;
+        let Found { task, state, referenced, purpose } = found;
+        sink.set_hold(context.hold.take());
+        let now = Instant::now();
+        let limit = now.checked_add(self.spec.turn_timeout).unwrap_or(now + NEVER);
+        let deadline = context.deadline.map_or(limit, |deadline| deadline.min(limit));
+        let sink = Arc::new(sink);
+        let facts = Box::new(Facts {
+            context,
+            configuration,
+            metadata,
+            task: task.clone(),
+            referenced,
+            state,
+            deadline,
+            purpose,
+            waits,
+            handle: TurnHandle::new(self.clone(), scope.clone(), sink.task_id().clone()),
+        });
+        let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
+        Box::new(Drive {
+            core: self,
+            scope,
+            sink,
+            agent,
+            deadline,
+            end: Arc::default(),
+            committed: live.is_some(),
+            reservation: None,
+            is_reserved: false,
+            sent: Sent::Answered,
+            found: task,
+            live,
+            waits,
+            before: None,
+            opened: None,
+            settled: None,
+        })
+    }
 }
 
 impl Drive {
@@ -65,12 +166,12 @@ impl Drive {
         if self.opened.is_some() {
             let live = self.enter();
             // Whoever waited may have gone.
-            let _ = self.opened.take().map(|opened| opened.send(OpenedTask::Live(live)));
+            let _ = self.opened.take().map(|opened| opened.send(FirstSign::Live(live)));
         }
     }
 
     /// Tells whoever waits for it that the turn has ended, or that its task waits for somebody.
-    pub(super) fn tell_settled(&mut self, done: Result<Done, Error>) {
+    pub(super) fn tell_settled(&mut self, done: Result<Answer, Error>) {
         let _ = self.settled.take().map(|settled| settled.send(done));
     }
 
@@ -87,7 +188,7 @@ impl Drive {
 
 impl StartedTurn {
     /// Waits until the turn has ended or its task waits for somebody.
-    pub(super) async fn settled(&mut self) -> Result<Done, Error> {
+    pub(super) async fn settled(&mut self) -> Result<Answer, Error> {
         (&mut self.settled).await.unwrap_or_else(|_| Err(ErrorCode::Internal.into()))
     }
 
@@ -95,7 +196,7 @@ impl StartedTurn {
     pub(super) async fn first_sign(&mut self) -> Result<FirstSign, Error> {
         tokio::select! {
             biased;
-            Ok(opened) = &mut self.opened => Ok(FirstSign::Task(opened)),
+            Ok(opened) = &mut self.opened => Ok(opened),
             settled = &mut self.settled => {
                 settled.unwrap_or_else(|_| Err(ErrorCode::Internal.into())).map(FirstSign::End)
             }
