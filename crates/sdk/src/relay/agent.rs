@@ -14,6 +14,7 @@ use super::peers::{Peer, RelayPeers};
 use super::state::RemoteState;
 use crate::agent::{Agent, Cancellation, Failure, Outcome, TaskHandle, WhileRunning};
 use crate::client::{Client, Options};
+use crate::runtime::spawn;
 use crate::turn::Turn;
 
 /// How many messages may wait for a turn that is about to take them.
@@ -153,11 +154,9 @@ async fn ask_to_cancel(client: &Client, there: TaskId) -> Result<Task, crate::cl
 
 /// Tells the agent, if that is possible at all, that nobody wants a task any more.
 pub(super) fn cancel_there(client: Client, there: TaskId) {
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(async move {
-            if let Err(error) = ask_to_cancel(&client, there).await {
-                tracing::debug!(%error, "a task that nobody wants was not canceled");
-            }
-        });
-    }
+    spawn(async move {
+        if let Err(error) = ask_to_cancel(&client, there).await {
+            tracing::debug!(%error, "a task that nobody wants was not canceled");
+        }
+    });
 }

@@ -1,47 +1,38 @@
 //! Messages that come for a task while it is followed: sent on, and answered when the task shows what came of them.
 
-use chancery_protocol::{Request, SendMessageRequest, SendMessageResponse, StreamResponse};
+use chancery_protocol::{Request, SendMessageResponse, StreamResponse};
 use tokio::sync::mpsc;
 
 use super::exchange::Exchange;
-use super::follow::Answers;
+use super::follow::DeliveryAnswer;
 use super::peers::Peer;
 use crate::agent::{Failure, Outcome};
 use crate::client::ClientError;
 use crate::runtime::Delivered;
 
 impl Exchange<'_> {
-    /// Sends a message on that came while the task is followed. What comes of it is heard of by [`News::Answer`].
+    /// Sends a message on that came while the task is followed. What comes of it is heard of by [`Exchange::answered`].
     pub(super) async fn deliver(
         &mut self,
         delivered: Delivered,
         peer: &Peer,
-        answers: Answers,
-    ) -> Result<(), Failure> {
+        answers: mpsc::Sender<DeliveryAnswer>,
+    ) -> Result<Option<Outcome>, Failure> {
         self.state.sent += 1;
-        if let Some(token) = delivered.context().hold.as_ref().and_then(|hold| hold.lineage()) {
+        if let Some(token) = delivered.incoming().context.hold.as_ref().and_then(|hold| hold.lineage()) {
             self.remember_token(token);
         }
         self.turn.set_state(&self.state)?;
         self.turn.dispatch().await?;
-        let mut message = delivered.message().clone();
-        self.address(&mut message, peer).await;
-        let mut configuration = delivered.configuration().cloned();
-        if let Some(wanted) = &mut configuration {
-            (wanted.history_length, wanted.task_push_notification_config) = (None, None);
-        }
-        let request = SendMessageRequest { tenant: String::new(), message, configuration, metadata: None };
-        let mut options = self.asking(peer);
-        options.is_dispatch = true;
-        options.terms.idempotency_key = Some(self.dispatch_key());
-        options.deadline = delivered.context().deadline;
-        if self.agent.settings.tells_lineage {
-            let hold = delivered.context().hold.as_ref();
-            options.terms.lineage = hold.and_then(|hold| hold.lineage()).map(str::to_owned);
-        }
+        let said = delivered.incoming();
+        let lineage = said.context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
+        let (message, configuration) = (said.message.clone(), said.configuration.clone());
+        let request = self.request(message, configuration, said.metadata.clone(), peer).await;
+        let mut options = self.options(&said.context, lineage, peer);
+        (options.retries, options.deadline) = (Some(0), said.context.deadline);
         let (client, scrubber) = (peer.client.clone(), self.scrubber.clone());
         tokio::spawn(async move {
-            let answer = client.ask(Request::SendMessage(Box::new(request)), options).await;
+            let answer = client.ask(Request::SendMessage(request), options).await;
             // If the turn has ended meanwhile, the task says how.
             if let Err(mpsc::error::SendError((delivered, Err(error)))) =
                 answers.send((Box::new(delivered), answer)).await
@@ -49,7 +40,7 @@ impl Exchange<'_> {
                 delivered.answer(Err(scrubber.told(error))).await;
             }
         });
-        Ok(())
+        Ok(None)
     }
 
     pub(super) async fn answered(

@@ -35,12 +35,7 @@ impl Delta {
         }
         let metadata = now.metadata.take();
         let says_more = metadata.as_ref().is_some_and(|said| is_new(known.metadata.as_ref(), said));
-        let (was, is) = (&known.status, &now.status);
-        let same_words = match (&was.message, &is.message) {
-            (Some(was), Some(is)) => was.message_id == is.message_id && was.parts == is.parts,
-            (was, is) => was.is_none() && is.is_none(),
-        };
-        if was.state != is.state || !same_words || says_more {
+        if !is_same_status(&known.status, &now.status) || says_more {
             delta.said = new_messages(known, now.history, now.status.message.as_deref());
             let (task_id, status) = (known.id.clone(), now.status);
             delta.status = Some(TaskStatusUpdateEvent { task_id, context_id: "".into(), status, metadata });
@@ -89,10 +84,11 @@ fn new_messages(known: &Task, history: Vec<Message>, status: Option<&Message>) -
 
 /// Whether two statuses say the same, whenever that was.
 pub(super) fn is_same_status(one: &TaskStatus, other: &TaskStatus) -> bool {
-    let words = |status: &TaskStatus| {
-        status.message.as_ref().map(|said| (said.message_id.clone(), said.parts.clone()))
+    let same_words = match (&one.message, &other.message) {
+        (Some(one), Some(other)) => one.message_id == other.message_id && one.parts == other.parts,
+        (one, other) => one.is_none() && other.is_none(),
     };
-    one.state == other.state && words(one) == words(other)
+    one.state == other.state && same_words
 }
 
 /// Whether metadata says anything beside usage, which is settled here, that is not known.

@@ -1,12 +1,11 @@
 //! One turn with an agent elsewhere: the message on its way there, and what is made of what comes back.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    AgentCard, BoxFuture, LINEAGE_EXTENSION, Message, Request, SendMessageRequest, SendMessageResponse,
-    StreamResponse, TaskId, TaskState,
+    AgentCard, BoxFuture, CallContext, JsonObject, LINEAGE_EXTENSION, Message, Request,
+    SendMessageConfiguration, SendMessageRequest, SendMessageResponse, StreamResponse, TaskState,
 };
 
 use super::agent::{RemoteAgent, Tenancy, cancel_there};
@@ -17,8 +16,8 @@ use super::peers::Peer;
 use super::state::{RemoteState, context_there, dispatch_key};
 use crate::agent::{Failure, Outcome};
 use crate::client::{Client, ClientError, Feed, Options, Watch};
-use crate::runtime::check_extensions;
-use crate::turn::{CallerWaits, Turn};
+use crate::runtime::{DetachOnDrop, check_extensions, spawn};
+use crate::turn::{CallerWaits, Facts, Turn};
 
 /// How long an answer is read for that nobody waits for any more: it says which task there is to cancel.
 const LATE_ANSWER: Duration = Duration::from_secs(30);
@@ -48,26 +47,8 @@ pub(super) struct Exchange<'a> {
     refuses_contexts: bool,
 }
 
-/// What came first.
-enum First {
-    Answer(SendMessageResponse),
-    Stream(Box<StreamResponse>, Box<Feed>),
-}
-
-/// Why a message was not taken.
-enum Unsent {
-    /// Nothing left this process: somebody else may be asked.
-    NeverSent(ClientError),
-    Failed(Failure),
-}
-
-/// A message whose answer is still out. Dropped, the answer is read for a while, and the task in it is canceled.
-struct Outstanding<T: Send + 'static> {
-    answer: Option<BoxFuture<'static, Result<T, ClientError>>>,
-    task_in: fn(&T) -> Option<TaskId>,
-    client: Client,
-    is_abandoned: Arc<crate::runtime::Sink>,
-}
+/// What came first, and the stream that it came by.
+type First = (StreamResponse, Option<Box<Feed>>);
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(agent: &'a RemoteAgent, turn: &'a Turn) -> Self {
@@ -115,46 +96,36 @@ impl<'a> Exchange<'a> {
             return Err(Failure::public(OUTCOME_UNKNOWN).unanswered());
         }
         let mut tried = Vec::new();
-        let first = loop {
-            match self.send(&peer, was_sent).await {
+        let (first, stream) = loop {
+            let error = match self.send(&peer, was_sent).await? {
                 Ok(first) => break first,
-                Err(Unsent::Failed(failure)) => return Err(failure),
-                Err(Unsent::NeverSent(error)) => {
-                    tried.push(peer.name.clone());
-                    let next = self.agent.peers.untried(&tried).filter(|_| self.state.task.is_none());
-                    let Some(next) = next else {
-                        return Err(Failure::protocol(self.scrubber.told(error)).never_sent());
-                    };
-                    tracing::info!(from = &*peer.name, to = &*next.name, %error, "the next member of the pool is tried");
-                    peer = next;
-                    self.turn.sink.hold().iter().for_each(|hold| hold.moved_to(&peer.name));
-                    *tenancy = Tenancy::begin(self.agent, self.turn, &peer);
-                }
-            }
+                Err(never_sent) => never_sent,
+            };
+            tried.push(peer.name.clone());
+            let next = self.agent.peers.untried(&tried).filter(|_| self.state.task.is_none());
+            let Some(next) = next else {
+                return Err(Failure::protocol(self.scrubber.told(error)).never_sent());
+            };
+            tracing::info!(from = &*peer.name, to = &*next.name, %error, "the next member of the pool is tried");
+            peer = next;
+            self.turn.sink.hold().iter().for_each(|hold| hold.moved_to(&peer.name));
+            *tenancy = Tenancy::begin(self.agent, self.turn, &peer);
         };
-        match first {
-            First::Answer(SendMessageResponse::Message(message)) => {
-                self.answered_directly(StreamResponse::Message(message), &peer)
+        if let StreamResponse::Message(_) = first {
+            stream.into_iter().for_each(|mut events| events.satisfied());
+            return match self.state.task {
+                None => Ok(Outcome::forwarded(self.scrubber.scrub(first))),
+                Some(_) => Err(self.broke_protocol("a message came where a task had begun", &peer)),
+            };
+        }
+        let ended = self.take(first, &peer, stream.is_some()).await?;
+        let source = stream.map_or(Source::Watch, Source::Stream);
+        match ended {
+            Some(outcome) => {
+                source.leave();
+                Ok(outcome)
             }
-            First::Answer(SendMessageResponse::Task(task)) => {
-                match self.take(StreamResponse::Task(task), &peer, false).await? {
-                    Some(outcome) => Ok(outcome),
-                    None => self.follow(&peer, Source::Watch).await,
-                }
-            }
-            First::Stream(first, mut events) => {
-                if let StreamResponse::Message(_) = *first {
-                    events.satisfied();
-                    return self.answered_directly(*first, &peer);
-                }
-                match self.take(*first, &peer, true).await? {
-                    Some(outcome) => {
-                        Source::Stream(events).leave();
-                        Ok(outcome)
-                    }
-                    None => self.follow(&peer, Source::Stream(events)).await,
-                }
-            }
+            None => self.follow(&peer, source).await,
         }
     }
 
@@ -170,22 +141,14 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// The agent has answered without a task.
-    fn answered_directly(&self, message: StreamResponse, peer: &Peer) -> Result<Outcome, Failure> {
-        match self.state.task {
-            None => Ok(Outcome::forwarded(self.scrubber.scrub(message))),
-            Some(_) => Err(self.broke_protocol("a message came where a task had begun", peer)),
-        }
-    }
-
-    /// Writes the message down and sends it.
-    async fn send(&mut self, peer: &Peer, was_sent: bool) -> Result<First, Unsent> {
+    /// Writes the message down and sends it. The inner error is of a message that never left: somebody else may be asked.
+    async fn send(&mut self, peer: &Peer, was_sent: bool) -> Result<Result<First, ClientError>, Failure> {
         let watch = self.watch(peer);
         let card = match peer.client.peer().await {
             Ok(found) => found.card.clone(),
             Err(error) => {
                 watch.failed(&error, Duration::ZERO);
-                return Err(Unsent::NeverSent(error));
+                return Ok(Err(error));
             }
         };
         self.check_extensions(&card)?;
@@ -197,21 +160,31 @@ impl<'a> Exchange<'a> {
             self.state.sent += 1;
         }
         self.state.remote = peer.name.clone();
-        if let Some(token) = self.turn.lineage() {
-            self.remember_token(&token);
-        }
-        self.turn.set_state(&self.state).map_err(Failure::from)?;
-        self.turn.dispatch().await.map_err(Failure::from)?;
+        let lineage = self.turn.lineage();
+        lineage.iter().for_each(|token| self.remember_token(token));
+        self.turn.set_state(&self.state)?;
+        self.turn.dispatch().await?;
+        let Facts { context, configuration, metadata, .. } = &*self.turn.facts;
         loop {
-            let request = self.request(peer, !streams && waits != CallerWaits::ForOutcome).await;
-            let options = self.options(watch.clone());
+            let mut configuration = configuration.clone();
+            let return_immediately = !streams && waits != CallerWaits::ForOutcome;
+            if return_immediately || configuration.is_some() {
+                configuration.get_or_insert_default().return_immediately = return_immediately;
+            }
+            let request =
+                self.request(self.turn.message().clone(), configuration, metadata.clone(), peer).await;
+            let mut options = self.options(context, lineage.clone(), peer);
+            // The turn ends in time; what comes a little later says which task is to be canceled.
+            let now = Instant::now();
+            let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
+            options.deadline = Some(self.turn.deadline().min(latest) + LATE_ANSWER);
             match self.exchange(peer, request, options, streams).await {
-                Ok(first) => return Ok(first),
+                Ok(first) => return Ok(Ok(first)),
                 Err(error) if self.refuses_context(&error) => self.refuses_contexts = true,
                 // Its card says otherwise.
                 Err(error) if streams && cannot_be_watched(&error) => streams = false,
-                Err(error) if error.was_never_sent() => return Err(Unsent::NeverSent(error)),
-                Err(error) => return Err(Unsent::Failed(self.not_taken(error, peer))),
+                Err(error) if error.was_never_sent() => return Ok(Err(error)),
+                Err(error) => return Err(self.not_taken(error, peer)),
             }
         }
     }
@@ -229,6 +202,8 @@ impl<'a> Exchange<'a> {
             .map_err(|error| Failure::protocol(error).never_sent())
     }
 
+    /// Sends a message, and waits as long as the agent may take to answer. An answer that nobody waits for any more is heard of
+    /// for a while longer: the task in it is canceled.
     async fn exchange(
         &self,
         peer: &Peer,
@@ -237,55 +212,43 @@ impl<'a> Exchange<'a> {
         streams: bool,
     ) -> Result<First, ClientError> {
         let client = peer.client.clone();
-        if streams {
-            let first = self.outstanding(peer, task_of_first, async move {
-                let mut events = client.feed(Request::SendStreamingMessage(request), options).await?;
-                let first = match events.next().await {
-                    Some(event) => event?.payload,
-                    None => return Err(ClientError::BadAnswer("the stream has no event".to_owned())),
+        let answer = async move {
+            if !streams {
+                return match client.ask(Request::SendMessage(request), options).await? {
+                    SendMessageResponse::Task(task) => Ok((StreamResponse::Task(task), None)),
+                    SendMessageResponse::Message(message) => Ok((StreamResponse::Message(message), None)),
                 };
-                Ok((Box::new(first), Box::new(events)))
-            });
-            return first.await.map(|(first, events)| First::Stream(first, events));
-        }
-        let answer = self.outstanding(peer, task_of_answer, async move {
-            client.ask::<SendMessageResponse>(Request::SendMessage(request), options).await
-        });
-        answer.await.map(First::Answer)
-    }
-
-    /// Waits for an answer as long as the agent may take. It is heard of for a while longer.
-    async fn outstanding<T: Send + 'static>(
-        &self,
-        peer: &Peer,
-        task_in: fn(&T) -> Option<TaskId>,
-        answer: impl Future<Output = Result<T, ClientError>> + Send + 'static,
-    ) -> Result<T, ClientError> {
-        let outstanding = Outstanding {
-            answer: Some(Box::pin(answer)),
-            task_in,
-            client: peer.client.clone(),
-            is_abandoned: self.turn.sink.clone(),
+            }
+            let mut events = client.feed(Request::SendStreamingMessage(request), options).await?;
+            match events.next().await {
+                Some(event) => Ok((event?.payload, Some(Box::new(events)))),
+                None => Err(ClientError::BadAnswer("the stream has no event".to_owned())),
+            }
         };
+        let (client, sink) = (peer.client.clone(), self.turn.sink.clone());
+        let outstanding = DetachOnDrop::with(Box::pin(answer), move |late| {
+            if !sink.is_abandoned() {
+                spawn(cancel_late_answer(client, late));
+            }
+        });
         let after = self.agent.settings.answer_timeout;
         let late = |_| Err(ClientError::TimedOut { what: "the answer to a message", after });
         tokio::time::timeout(after, outstanding).await.unwrap_or_else(late)
     }
 
-    /// The message as the agent is to get it: under the ids that the agent knows, and without what is not its business.
-    async fn request(&self, peer: &Peer, return_immediately: bool) -> Box<SendMessageRequest> {
-        let mut message = self.turn.message().clone();
+    /// A message as the agent is to get it: under the ids that the agent knows, and without what is not its business.
+    pub(super) async fn request(
+        &self,
+        mut message: Message,
+        mut configuration: Option<SendMessageConfiguration>,
+        mut metadata: Option<JsonObject>,
+        peer: &Peer,
+    ) -> Box<SendMessageRequest> {
         self.address(&mut message, peer).await;
-        let facts = &self.turn.facts;
-        let mut configuration = facts.configuration.clone();
         if let Some(wanted) = &mut configuration {
             // The journal is to have the whole task, and notifications are posted from here.
             (wanted.history_length, wanted.task_push_notification_config) = (None, None);
-            wanted.return_immediately = return_immediately;
-        } else if return_immediately {
-            configuration.get_or_insert_default().return_immediately = true;
         }
-        let mut metadata = facts.metadata.clone();
         for said in [&mut metadata, &mut message.metadata] {
             *said = said.take().and_then(|said| said.without(LINEAGE_EXTENSION));
             if !self.agent.settings.tells_lineage {
@@ -296,7 +259,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Puts the agent's ids into a message. Tasks that it does not have it is not told of.
-    pub(super) async fn address(&self, message: &mut Message, peer: &Peer) {
+    async fn address(&self, message: &mut Message, peer: &Peer) {
         let handle = &self.turn.facts.handle;
         message.task_id = self.state.task.clone();
         let derived = || context_there(&handle.context_secret(), handle.scope(), self.turn.context_id());
@@ -313,24 +276,19 @@ impl<'a> Exchange<'a> {
         message.reference_task_ids = known;
     }
 
-    /// What goes along with a message: the caller's trace, extensions and lineage, if the agent may know.
-    fn options(&self, watch: Watch) -> Options {
-        let facts = &self.turn.facts;
+    /// What goes along with a message: its caller's trace, extensions and lineage, if the agent may know.
+    pub(super) fn options(&self, context: &CallContext, lineage: Option<String>, peer: &Peer) -> Options {
         let tells = self.agent.settings.tells_lineage;
-        let mut options = Options { is_dispatch: true, watch, ..Options::default() };
-        options.terms.extensions.clone_from(&facts.context.extensions);
-        options.terms.traceparent = facts.context.traceparent.clone().filter(|_| tells);
-        options.terms.lineage = self.turn.lineage().filter(|_| tells);
+        let mut options = Options { is_dispatch: true, watch: self.watch(peer), ..Options::default() };
+        options.terms.extensions.clone_from(&context.extensions);
+        options.terms.traceparent = context.traceparent.clone().filter(|_| tells);
+        options.terms.lineage = lineage.filter(|_| tells);
         options.terms.idempotency_key = Some(self.dispatch_key());
-        // The turn ends in time; what comes a little later says which task is to be canceled.
-        let now = Instant::now();
-        let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
-        options.deadline = Some(self.turn.deadline().min(latest) + LATE_ANSWER);
         options
     }
 
     /// The idempotency key of the message that is on its way.
-    pub(super) fn dispatch_key(&self) -> String {
+    fn dispatch_key(&self) -> String {
         let secret = self.turn.facts.handle.context_secret();
         dispatch_key(&secret, self.turn.task_id(), self.state.sent)
     }
@@ -387,56 +345,14 @@ impl<'a> Exchange<'a> {
     }
 }
 
-impl From<Failure> for Unsent {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-fn task_of_answer(answer: &SendMessageResponse) -> Option<TaskId> {
-    match answer {
-        SendMessageResponse::Task(task) if !task.status.state.is_terminal() => Some(task.id.clone()),
-        _ => None,
-    }
-}
-
-fn task_of_first((first, _): &(Box<StreamResponse>, Box<Feed>)) -> Option<TaskId> {
-    match &**first {
-        StreamResponse::Task(task) => Some(task.id.clone()),
-        StreamResponse::StatusUpdate(update) => Some(update.task_id.clone()),
-        StreamResponse::ArtifactUpdate(update) => Some(update.task_id.clone()),
-        StreamResponse::Message(_) => None,
-    }
-}
-
-impl<T: Send + 'static> Future for Outstanding<T> {
-    type Output = Result<T, ClientError>;
-
-    fn poll(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        let Some(answer) = &mut self.answer else { return std::task::Poll::Pending };
-        let answered = answer.as_mut().poll(context);
-        if answered.is_ready() {
-            self.answer = None;
-        }
-        answered
-    }
-}
-
-impl<T: Send + 'static> Drop for Outstanding<T> {
-    fn drop(&mut self) {
-        let Some(answer) = self.answer.take().filter(|_| !self.is_abandoned.is_abandoned()) else { return };
-        let (client, task_in) = (self.client.clone(), self.task_in);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                if let Ok(Ok(late)) = tokio::time::timeout(LATE_ANSWER, answer).await
-                    && let Some(there) = task_in(&late)
-                {
-                    cancel_there(client, there);
-                }
-            });
-        }
-    }
+/// Waits for an answer that says which task there is to cancel.
+async fn cancel_late_answer(client: Client, answer: BoxFuture<'static, Result<First, ClientError>>) {
+    let Ok(Ok((late, _))) = tokio::time::timeout(LATE_ANSWER, answer).await else { return };
+    let there = match late {
+        StreamResponse::Task(task) if !task.status.state.is_terminal() => task.id,
+        StreamResponse::StatusUpdate(update) => update.task_id,
+        StreamResponse::ArtifactUpdate(update) => update.task_id,
+        StreamResponse::Task(_) | StreamResponse::Message(_) => return,
+    };
+    cancel_there(client, there);
 }

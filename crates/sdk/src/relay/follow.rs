@@ -60,7 +60,7 @@ struct Progress {
     pause: Duration,
 }
 
-/// What has happened.
+/// What has come from the agent.
 enum News {
     Event(Box<StreamResponse>, u64),
     Opened(Box<Feed>),
@@ -69,60 +69,26 @@ enum News {
     End,
     /// The stream is open, and has brought nothing for long.
     Silence(Result<Box<Task>, ClientError>),
-    Failed(ClientError),
-    Message(Box<Delivered>),
-    Answer(Box<Delivered>, Result<SendMessageResponse, ClientError>),
 }
 
-pub(super) type Answers = mpsc::Sender<(Box<Delivered>, Result<SendMessageResponse, ClientError>)>;
+/// What came of a message that was delivered while the task is followed.
+pub(super) type DeliveryAnswer = (Box<Delivered>, Result<SendMessageResponse, ClientError>);
 
 impl Exchange<'_> {
     /// Follows the task until it ends or asks back.
     pub(super) async fn follow(&mut self, peer: &Arc<Peer>, source: Source) -> Result<Outcome, Failure> {
         let mut progress = Progress::new(source);
-        let (answers, mut answered) = mpsc::channel(ANSWERS);
+        let (answers, mut answered) = mpsc::channel::<DeliveryAnswer>(ANSWERS);
         loop {
-            let news = tokio::select! {
-                biased;
-                Some((delivered, answer)) = answered.recv() => News::Answer(delivered, answer),
-                news = self.hear(&mut progress, peer) => news,
-                delivered = self.turn.delivered() => News::Message(Box::new(delivered)),
-            };
             let before = self.turn.sink.recorded();
-            let ended = match news {
-                News::Message(delivered) => {
-                    self.deliver(*delivered, peer, answers.clone()).await?;
-                    None
-                }
-                News::Answer(delivered, answer) => self.answered(*delivered, answer, peer).await?,
-                News::Opened(events) => {
-                    progress.opened(events);
-                    None
-                }
-                News::Event(event, number) => self.take_event(&mut progress, *event, number, peer).await?,
-                News::Task(task) => self.take_look(&mut progress, *task, peer).await?,
-                News::Silence(Ok(task)) => {
-                    progress.failing_since = None;
-                    let ended = self.take(StreamResponse::Task(*task), peer, false).await?;
-                    if self.turn.sink.recorded() > before {
-                        // The stream may still bring what is known now.
-                        (progress.source, progress.last) = (Source::Watch, 0);
-                    }
-                    ended
-                }
-                News::Silence(Err(error)) => {
-                    self.silent(&mut progress, &error, peer)?;
-                    None
-                }
-                News::End => {
-                    progress.after_break();
-                    progress.rest_if_waiting(self.known);
-                    None
-                }
-                News::Failed(error) => {
-                    self.failed(&mut progress, &error, peer)?;
-                    None
-                }
+            let ended = tokio::select! {
+                biased;
+                Some((delivered, answer)) = answered.recv() => self.answered(*delivered, answer, peer).await?,
+                news = self.hear(&mut progress, peer) => match news {
+                    Ok(news) => self.take_news(&mut progress, news, peer).await?,
+                    Err(error) => self.failed(&mut progress, &error, peer)?,
+                },
+                delivered = self.turn.delivered() => self.deliver(delivered, peer, answers.clone()).await?,
             };
             if let Some(outcome) = ended {
                 progress.source.leave();
@@ -132,6 +98,35 @@ impl Exchange<'_> {
                 progress.is_alive();
             }
         }
+    }
+
+    async fn take_news(
+        &mut self,
+        progress: &mut Progress,
+        news: News,
+        peer: &Peer,
+    ) -> Result<Option<Outcome>, Failure> {
+        match news {
+            News::Opened(events) => progress.opened(events),
+            News::Event(event, number) => return self.take_event(progress, *event, number, peer).await,
+            News::Task(task) => return self.take_look(progress, *task, peer).await,
+            News::Silence(Ok(task)) => {
+                progress.failing_since = None;
+                let before = self.turn.sink.recorded();
+                let ended = self.take(StreamResponse::Task(*task), peer, false).await?;
+                if self.turn.sink.recorded() > before {
+                    // The stream may still bring what is known now.
+                    (progress.source, progress.last) = (Source::Watch, 0);
+                }
+                return Ok(ended);
+            }
+            News::Silence(Err(error)) => self.silent(progress, &error, peer)?,
+            News::End => {
+                progress.after_break();
+                progress.rest_if_waiting(self.known);
+            }
+        }
+        Ok(None)
     }
 
     /// Asks the agent once about a task that waits, and follows it if it goes on.
@@ -156,36 +151,31 @@ impl Exchange<'_> {
     }
 
     /// Waits for news from the agent.
-    async fn hear(&self, progress: &mut Progress, peer: &Peer) -> News {
+    async fn hear(&self, progress: &mut Progress, peer: &Peer) -> Result<News, ClientError> {
         if !progress.pause.is_zero() {
             tokio::time::sleep(progress.pause).await;
             progress.pause = Duration::ZERO;
         }
-        let Some(there) = self.state.task.clone() else {
-            return News::Failed(ClientError::BadAnswer("the task has no id".to_owned()));
-        };
+        let there = self.state.task.clone();
+        let there = there.ok_or_else(|| ClientError::BadAnswer("the task has no id".to_owned()))?;
         let silence = match progress.failing_since {
             Some(_) => LONGEST_PAUSE.min(self.agent.settings.silence),
             None => self.agent.settings.silence,
         };
-        match &mut progress.source {
+        Ok(match &mut progress.source {
             Source::Stream(events) => match timeout(silence, events.next()).await {
                 Err(_) => News::Silence(Box::pin(self.look(peer, there)).await.map(Box::new)),
-                Ok(told) => match told {
-                    Some(Ok(event)) => News::Event(Box::new(event.payload), event.number),
-                    Some(Err(error)) => News::Failed(error),
-                    None => News::End,
-                },
+                Ok(Some(event)) => {
+                    let event = event?;
+                    News::Event(Box::new(event.payload), event.number)
+                }
+                Ok(None) => News::End,
             },
-            Source::Watch => match Box::pin(self.subscribe(peer, there, progress.last)).await {
-                Ok(events) => News::Opened(Box::new(events)),
-                Err(error) => News::Failed(error),
-            },
-            Source::Look => match Box::pin(self.look(peer, there)).await {
-                Ok(task) => News::Task(Box::new(task)),
-                Err(error) => News::Failed(error),
-            },
-        }
+            Source::Watch => {
+                News::Opened(Box::new(Box::pin(self.subscribe(peer, there, progress.last)).await?))
+            }
+            Source::Look => News::Task(Box::new(Box::pin(self.look(peer, there)).await?)),
+        })
     }
 
     async fn subscribe(&self, peer: &Peer, there: TaskId, last: u64) -> Result<Feed, ClientError> {
@@ -204,7 +194,7 @@ impl Exchange<'_> {
     }
 
     /// What goes along with questions about a task.
-    pub(super) fn asking(&self, peer: &Peer) -> Options {
+    fn asking(&self, peer: &Peer) -> Options {
         let mut options = Options { retries: Some(0), watch: self.watch(peer), ..Options::default() };
         if self.agent.settings.tells_lineage {
             options.terms.traceparent.clone_from(&self.turn.facts.context.traceparent);
@@ -381,11 +371,16 @@ impl Exchange<'_> {
     }
 
     /// Something did not come. Fails the task once there is no point in asking again.
-    fn failed(&self, progress: &mut Progress, error: &ClientError, peer: &Peer) -> Result<(), Failure> {
+    fn failed(
+        &self,
+        progress: &mut Progress,
+        error: &ClientError,
+        peer: &Peer,
+    ) -> Result<Option<Outcome>, Failure> {
         let looked = matches!(progress.source, Source::Look);
         if cannot_be_watched(error) && !looked {
             (progress.watchable, progress.source, progress.pause) = (false, Source::Look, Duration::ZERO);
-            return Ok(());
+            return Ok(None);
         }
         let since = progress.failing_since(self.agent.settings.patience);
         progress.after_break();
@@ -393,13 +388,13 @@ impl Exchange<'_> {
             // Some agents say so of a task that has ended.
             Some(Breach::Forgotten) if !looked => {
                 (progress.source, progress.pause) = (Source::Look, Duration::ZERO);
-                return Ok(());
+                return Ok(None);
             }
             None if since.elapsed() >= self.agent.settings.patience => Breach::OutOfReach,
             None => {
                 let id = self.turn.task_id();
                 tracing::debug!(task.id = %id, %error, "task {id} cannot be followed now");
-                return Ok(());
+                return Ok(None);
             }
             Some(breach) => breach,
         };

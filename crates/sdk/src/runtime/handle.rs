@@ -9,6 +9,7 @@ use chancery_protocol::{
 use chancery_store::{Batch, Scope, StoreError};
 
 use super::Core;
+use super::detach::spawn;
 use super::failure::from_store;
 use super::queue::AnswerSender;
 use super::recover::last_said;
@@ -113,8 +114,8 @@ impl Delivered {
     }
 
     #[cfg(feature = "client")]
-    pub(crate) fn context(&self) -> &chancery_protocol::CallContext {
-        &self.incoming.context
+    pub(crate) fn incoming(&self) -> &Incoming {
+        &self.incoming
     }
 
     /// What the task is paid with from now on, if this message is what it waited for.
@@ -206,12 +207,10 @@ impl Drop for Delivered {
     fn drop(&mut self) {
         let Some(answer) = self.answer.take() else { return };
         let (handle, hold) = (self.handle.clone(), self.own_hold());
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                handle.turn_over().await;
-                handle.answer(hold, answer, Ok(())).await;
-            });
-        }
+        spawn(async move {
+            handle.turn_over().await;
+            handle.answer(hold, answer, Ok(())).await;
+        });
     }
 }
 

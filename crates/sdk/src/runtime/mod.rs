@@ -38,12 +38,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::agent::Outcome;
 use crate::spec::AgentSpec;
-use detach::DetachOnDrop;
 use failure::{from_store, no_extended_card};
 use holds::Holds;
 use journal::view;
 use live::LiveTasks;
 
+pub(crate) use detach::{DetachOnDrop, spawn};
 pub(crate) use failure::contained;
 pub use handle::Delivered;
 pub(crate) use handle::TurnHandle;

@@ -26,15 +26,15 @@ const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// What a turn is started with.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) message: Message,
+pub(crate) struct Incoming {
+    pub(crate) message: Message,
     /// Whether it is still to become history; a turn that goes on has no message of its own.
-    pub(super) is_new: bool,
-    pub(super) configuration: Option<SendMessageConfiguration>,
-    pub(super) metadata: Option<JsonObject>,
-    pub(super) context: Box<CallContext>,
-    pub(super) admission: Option<Admission>,
-    pub(super) waits: CallerWaits,
+    pub(crate) is_new: bool,
+    pub(crate) configuration: Option<SendMessageConfiguration>,
+    pub(crate) metadata: Option<JsonObject>,
+    pub(crate) context: Box<CallContext>,
+    pub(crate) admission: Option<Admission>,
+    pub(crate) waits: CallerWaits,
 }
 
 /// What a turn finds of its task.
