@@ -32,7 +32,7 @@ impl Turn {
         self.dispatch().await.map_err(Error::internal)?;
         let own_agent = Identity {
             proof: Proof::Application,
-            agent: Some(self.facts.handle.scope().agent.clone()),
+            agent: Some(self.sink.scope().agent.clone()),
             ..Identity::default()
         };
         let mut context = CallContext::new(self.principal().clone(), "".into());

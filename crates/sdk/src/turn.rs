@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
-use crate::runtime::{Delivered, Sink, TurnHandle};
+use crate::runtime::{Delivered, Sink};
 
 /// One turn: a message, and everything needed to answer it.
 ///
@@ -40,7 +40,6 @@ pub(crate) struct Facts {
     pub(crate) deadline: Instant,
     pub(crate) purpose: Purpose,
     pub(crate) waits: CallerWaits,
-    pub(crate) handle: TurnHandle,
 }
 
 /// Why a turn runs.
@@ -194,14 +193,14 @@ impl Turn {
     /// turn: what waited had been settled.
     pub async fn unpark(&self) -> Result<(), Error> {
         self.sink.flush().await.map_err(Error::internal)?;
-        let hold = self.facts.handle.readmit().await?;
+        let hold = self.sink.readmit().await?;
         self.sink.set_hold(hold);
         Ok(())
     }
 
     /// The next message that comes for the task while this turn runs. One that is not taken waits for the turn to end.
     pub async fn delivered(&self) -> Delivered {
-        let delivered = self.facts.handle.delivered().await;
+        let delivered = self.sink.delivered().await;
         if let Some(hold) = delivered.hold_for_task() {
             self.sink.set_hold(Some(hold));
         }
@@ -212,7 +211,7 @@ impl Turn {
     /// The task as the journal has it, with all that this turn has emitted.
     pub async fn current_task(&self) -> Result<Arc<Task>, Error> {
         self.sink.flush().await.map_err(Error::internal)?;
-        self.facts.handle.task().await
+        self.sink.task().await
     }
 
     /// Says that work goes on, with a word about how.

@@ -260,16 +260,16 @@ impl<'a> Exchange<'a> {
 
     /// Puts the agent's ids into a message. Tasks that it does not have it is not told of.
     async fn address(&self, message: &mut Message, peer: &Peer) {
-        let handle = &self.turn.facts.handle;
+        let sink = &self.turn.sink;
         message.task_id = self.state.task.clone();
-        let derived = || context_there(&handle.context_secret(), handle.scope(), self.turn.context_id());
+        let derived = || context_there(&sink.context_secret(), sink.scope(), self.turn.context_id());
         message.context_id = match &self.state.context {
             Some(context) => Some(context.clone()).filter(|context| !context.is_empty()),
             None => (!self.refuses_contexts).then(derived),
         };
         let mut known = Vec::with_capacity(message.reference_task_ids.len());
         for id in std::mem::take(&mut message.reference_task_ids) {
-            let Some(found) = handle.sibling(&id).await else { continue };
+            let Some(found) = sink.sibling(&id).await else { continue };
             let state = RemoteState::of_task(&found);
             known.extend(state.task.filter(|_| state.remote == peer.name));
         }
@@ -289,7 +289,7 @@ impl<'a> Exchange<'a> {
 
     /// The idempotency key of the message that is on its way.
     fn dispatch_key(&self) -> String {
-        let secret = self.turn.facts.handle.context_secret();
+        let secret = self.turn.sink.context_secret();
         dispatch_key(&secret, self.turn.task_id(), self.state.sent)
     }
 

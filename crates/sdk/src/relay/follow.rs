@@ -146,7 +146,7 @@ impl Exchange<'_> {
             return Ok(Outcome::unchanged());
         }
         self.turn.current_task().await.map_err(Failure::protocol)?;
-        self.turn.facts.handle.refreshed();
+        self.turn.sink.refreshed();
         self.follow(peer, Source::Watch).await
     }
 

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use chancery_protocol::{BoxFuture, CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, Task, TaskState};
-use chancery_store::{Admission, Appended, Batch, ReservationChange, Scope, Snapshot, StoreError};
+use chancery_store::{Admission, Appended, Batch, ReservationChange, Snapshot, StoreError};
 use tokio::sync::oneshot;
 
 use super::Core;
@@ -27,7 +27,6 @@ use crate::turn::CallerWaits;
 /// A turn that is being run.
 pub(super) struct Drive {
     pub(super) core: Arc<Core>,
-    pub(super) scope: Scope,
     pub(super) sink: Arc<Sink>,
     pub(super) agent: AgentFuture,
     pub(super) deadline: Instant,
@@ -109,8 +108,7 @@ impl Drive {
     pub(super) async fn ended(&mut self, outcome: Outcome) -> Result<Answer, Error> {
         if outcome.state == TaskState::Unspecified {
             self.finish(false);
-            let id = self.sink.task_id();
-            return Ok(Answer::Task(self.core.snapshot(&self.scope, id).await?.task));
+            return Ok(Answer::Task(self.core.snapshot(&self.sink.key).await?.task));
         }
         if outcome.direct
             && self.sink.is_unopened()
@@ -165,7 +163,7 @@ impl Drive {
         let said = answer.ok().and_then(|message| message.metadata.as_ref());
         let (core, id) = (&self.core, self.sink.task_id());
         let closed = match (self.is_reserved, self.unrecorded_hold()) {
-            (true, _) => core.close_reserved(&self.scope, id, change, outcome, said).await,
+            (true, _) => core.close_reserved(&self.sink.key, change, outcome, said).await,
             (false, Some(hold)) if self.sent != Sent::Never => {
                 core.record_call(&*hold, id, outcome, said).await
             }
@@ -203,7 +201,7 @@ impl Drive {
         let Some(reservation) = &self.reservation else { return Ok(()) };
         let change = ReservationChange::Put(reservation.json()?, key);
         let hold = self.unrecorded_hold();
-        self.core.reserve(&self.scope, self.sink.task_id(), change, hold).await?;
+        self.core.reserve(&self.sink.key, change, hold).await?;
         self.is_reserved = true;
         Ok(())
     }
@@ -216,7 +214,7 @@ impl Drive {
     /// Tells the agent that somebody else has ended its task, if it works elsewhere.
     async fn tell_agent_of_end(&mut self) {
         if self.core.spec.works_elsewhere && self.sink.is_dispatched() {
-            self.core.tell_agent_of_end(&self.scope, self.sink.task_id()).await;
+            self.core.tell_agent_of_end(&self.sink.key).await;
         }
     }
 
@@ -329,10 +327,10 @@ impl Drive {
     /// Commits a batch. What belongs to a call that is written down has been promised; what would begin one has not.
     async fn append(&mut self, mut batch: Box<Batch>) -> Result<Appended, StoreError> {
         batch.opens_reserved = self.is_reserved && !self.committed;
-        let (core, id) = (&self.core, self.sink.task_id());
+        let (core, key) = (&self.core, &self.sink.key);
         match self.committed || self.is_reserved {
-            true => core.append_promised(&self.scope, id, batch, self.sent).await,
-            false => core.append(&self.scope, id, batch, self.unrecorded_hold(), self.sent).await,
+            true => core.append_promised(key, batch, self.sent).await,
+            false => core.append(key, batch, self.unrecorded_hold(), self.sent).await,
         }
     }
 
@@ -393,9 +391,7 @@ impl Drive {
             return Box::pin(self.conclude()).await;
         }
         self.finish(true);
-        let snapshot =
-            self.core.store.snapshot(&self.scope, self.sink.task_id()).await.map_err(from_store)?;
-        Ok(Answer::Task(snapshot.task))
+        Ok(Answer::Task(self.core.snapshot(&self.sink.key).await?.task))
     }
 
     /// The store failed: what was not committed was never shown, and nothing more can be said.

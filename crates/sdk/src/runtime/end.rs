@@ -7,11 +7,12 @@ use chancery_protocol::{
     ContextId, Error, ErrorCode, Json, KeptTask, Message, TaskId, TaskState, TaskStatus,
     TaskStatusUpdateEvent, TaskView,
 };
-use chancery_store::{Appended, Batch, Scope, StoreError};
+use chancery_store::{Appended, Batch, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use super::failure::from_store;
+use super::live::TaskKey;
 use super::queued::Waits;
 use crate::agent::{Cancellation, Outcome, Sent, TaskHandle};
 
@@ -20,39 +21,39 @@ const LONGEST_CANCEL: Duration = Duration::from_secs(5);
 
 impl Core {
     /// Cancels a task: the agent is asked first if it works elsewhere, and may refuse.
-    pub(super) async fn cancel(self: Arc<Self>, scope: Scope, id: TaskId) -> Result<TaskView, Error> {
-        let snapshot = self.snapshot(&scope, &id).await?;
+    pub(super) async fn cancel(self: Arc<Self>, key: TaskKey) -> Result<TaskView, Error> {
+        let snapshot = self.snapshot(&key).await?;
         let is_open = !snapshot.task.is_over() && !snapshot.state.as_ref().is_some_and(Waits::is);
         let mut outcome = Outcome::canceled();
         let mut sent = Sent::Answered;
         if self.spec.works_elsewhere && is_open {
-            let handle = self.handle(&scope, &id, snapshot.state);
+            let handle = self.handle(&key, snapshot.state);
             let asked = self.spec.agent.clone().cancel(handle);
             match tokio::time::timeout(LONGEST_CANCEL, asked).await {
                 Ok(Ok(Cancellation::Done(said))) => outcome.message = said.map(|said| *said),
                 Ok(Ok(Cancellation::NeverSent)) => sent = Sent::Never,
                 Ok(Ok(Cancellation::Unknown)) | Err(_) => sent = Sent::Unanswered,
                 Ok(Ok(Cancellation::Pending)) => {
-                    return Ok(TaskView::whole(self.snapshot(&scope, &id).await?.task));
+                    return Ok(TaskView::whole(self.snapshot(&key).await?.task));
                 }
                 Ok(Err(refused)) => return Err(refused),
             }
         }
-        self.end_from_outside(&scope, &id, outcome, sent).await
+        self.end_from_outside(&key, outcome, sent).await
     }
 
     /// Ends a task for a reason of this server's, and tells the agent if it works elsewhere.
-    pub(super) async fn stop(&self, scope: Scope, id: TaskId, outcome: Outcome) -> Result<bool, Error> {
+    pub(super) async fn stop(&self, key: TaskKey, outcome: Outcome) -> Result<bool, Error> {
         let Outcome { state, message, .. } = outcome;
         let again = || Outcome { state, message: message.clone(), ..Outcome::completed() };
-        if self.end_reserved(&scope, &id, again()) {
+        if self.end_reserved(&key, again()) {
             return Ok(true);
         }
         let sent = if self.spec.works_elsewhere { Sent::Unanswered } else { Sent::Answered };
-        match self.end_from_outside(&scope, &id, again(), sent).await {
+        match self.end_from_outside(&key, again(), sent).await {
             Ok(_) => {
                 if self.spec.works_elsewhere {
-                    self.tell_agent_of_end(&scope, &id).await;
+                    self.tell_agent_of_end(&key).await;
                 }
                 Ok(true)
             }
@@ -62,8 +63,8 @@ impl Core {
     }
 
     /// Has a call end that is no task yet. Whether it was one.
-    pub(super) fn end_reserved(&self, scope: &Scope, id: &TaskId, outcome: Outcome) -> bool {
-        let Some(live) = self.live.find(scope, id) else { return false };
+    pub(super) fn end_reserved(&self, key: &TaskKey, outcome: Outcome) -> bool {
+        let Some(live) = self.live.find(key) else { return false };
         let mut work = live.work.lock();
         let (true, Some(running)) = (work.is_reserved, work.running.clone()) else { return false };
         work.ending = Some(outcome);
@@ -72,36 +73,30 @@ impl Core {
     }
 
     /// Tells the agent that somebody else has ended its task.
-    pub(super) async fn tell_agent_of_end(&self, scope: &Scope, id: &TaskId) {
-        let state = self.store.snapshot(scope, id).await.ok().and_then(|snapshot| snapshot.state);
-        self.spec.agent.ended_without_agent(self.handle(scope, id, state));
+    pub(super) async fn tell_agent_of_end(&self, key: &TaskKey) {
+        let state = self.store.snapshot(&key.scope, &key.id).await.ok().and_then(|snapshot| snapshot.state);
+        self.spec.agent.ended_without_agent(self.handle(key, state));
     }
 
-    fn handle(&self, scope: &Scope, id: &TaskId, state: Option<Json>) -> TaskHandle {
-        TaskHandle { principal: self.own_context(scope).principal, task: id.clone(), state }
+    fn handle(&self, key: &TaskKey, state: Option<Json>) -> TaskHandle {
+        TaskHandle { principal: self.own_context(&key.scope).principal, task: key.id.clone(), state }
     }
 
     /// Ends a task for its caller, then stops whoever works on it. The status is committed here and not by the turn, so that a
     /// turn which never yields cannot hold it up.
-    async fn end_from_outside(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        outcome: Outcome,
-        sent: Sent,
-    ) -> Result<TaskView, Error> {
+    async fn end_from_outside(&self, key: &TaskKey, outcome: Outcome, sent: Sent) -> Result<TaskView, Error> {
         let Outcome { state, message, .. } = outcome;
-        let snapshot = self.snapshot(scope, id).await?;
+        let snapshot = self.snapshot(key).await?;
         let context_id = snapshot.task.value()?.context_id.clone();
-        let batch = self.last_status(id, context_id, state, message);
-        match self.append(scope, id, batch, None, sent).await {
-            Ok(appended) => Ok(TaskView::whole(self.show_end(scope, id, appended))),
+        let batch = self.last_status(&key.id, context_id, state, message);
+        match self.append(key, batch, None, sent).await {
+            Ok(appended) => Ok(TaskView::whole(self.show_end(key, appended))),
             Err(StoreError::Transition { from: TaskState::Canceled, .. }) if state == TaskState::Canceled => {
-                Ok(TaskView::whole(self.snapshot(scope, id).await?.task))
+                Ok(TaskView::whole(self.snapshot(key).await?.task))
             }
             Err(StoreError::Transition { from, .. }) => {
                 Err(Error::with_message(ErrorCode::TaskNotCancelable, "The task has already ended")
-                    .about("taskId", id.as_str())
+                    .about("taskId", key.id.as_str())
                     .about("state", from.as_str()))
             }
             Err(error) => Err(from_store(error)),
@@ -111,16 +106,15 @@ impl Core {
     /// Ends a task that has no turn. Whether somebody else was not faster.
     pub(super) async fn end_without_turn(
         &self,
-        scope: &Scope,
-        id: &TaskId,
+        key: &TaskKey,
         context_id: Option<ContextId>,
         (state, why): (TaskState, &str),
         sent: Sent,
     ) -> Result<bool, StoreError> {
-        let batch = self.last_status(id, context_id, state, Some(Message::agent(why)));
-        match self.append_promised(scope, id, batch, sent).await {
+        let batch = self.last_status(&key.id, context_id, state, Some(Message::agent(why)));
+        match self.append_promised(key, batch, sent).await {
             Ok(appended) => {
-                self.show_end(scope, id, appended);
+                self.show_end(key, appended);
                 Ok(true)
             }
             Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => Ok(false),
@@ -144,8 +138,8 @@ impl Core {
     }
 
     /// Shows that a task is over, and stops whoever works on it.
-    fn show_end(&self, scope: &Scope, id: &TaskId, appended: Appended) -> KeptTask {
-        if let Some(live) = self.live.find(scope, id) {
+    fn show_end(&self, key: &TaskKey, appended: Appended) -> KeptTask {
+        if let Some(live) = self.live.find(key) {
             live.publish(appended.events, true);
             live.work.lock().running.iter().for_each(CancellationToken::cancel);
             live.refuse_queue();

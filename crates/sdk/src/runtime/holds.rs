@@ -12,10 +12,11 @@ use chancery_protocol::{
     CallOutcome, Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage,
     UsageReport, Whereabouts,
 };
-use chancery_store::{Batch, Scope};
+use chancery_store::Batch;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::live::TaskKey;
 use crate::agent::Sent;
 
 const SHARDS: usize = 16;
@@ -27,12 +28,10 @@ pub(super) struct Holds {
     count: AtomicUsize,
 }
 
-/// Tasks of different owners may have the same id, if agents elsewhere have made it.
-type Shard = HashMap<TaskId, Vec<Held>>;
+type Shard = HashMap<TaskKey, Held>;
 
 #[derive(Debug)]
 struct Held {
-    scope: Scope,
     hold: Arc<dyn Hold>,
     /// Whether the record of the call is in the journal, or on its way there.
     recorded: bool,
@@ -48,30 +47,24 @@ pub(super) struct Riding {
 
 impl Holds {
     /// Keeps what a call holds until its task ends or waits for somebody. Says no if another call pays for that already.
-    pub(super) fn put(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>, recorded: bool) -> bool {
-        let mut shard = self.shard(id).lock();
-        let of_task = shard.entry(id.clone()).or_default();
-        let is_first = of_task.iter().all(|held| held.scope != *scope);
+    pub(super) fn put(&self, key: &TaskKey, hold: &Arc<dyn Hold>, recorded: bool) -> bool {
+        let mut shard = self.shard(key).lock();
+        let is_first = !shard.contains_key(key);
         if is_first {
-            of_task.push(Held { scope: scope.clone(), hold: hold.clone(), recorded });
+            shard.insert(key.clone(), Held { hold: hold.clone(), recorded });
             self.count.fetch_add(1, Ordering::Relaxed);
         }
         is_first
     }
 
     /// Keeps it no longer.
-    pub(super) fn forget(&self, scope: &Scope, id: &TaskId, hold: &Arc<dyn Hold>) {
+    pub(super) fn forget(&self, key: &TaskKey, hold: &Arc<dyn Hold>) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut shard = self.shard(id).lock();
-        let Some(of_task) = shard.get_mut(id) else { return };
-        let is_it = |held: &Held| held.scope == *scope && Arc::ptr_eq(&held.hold, hold);
-        let Some(place) = of_task.iter().position(is_it) else { return };
-        let held = of_task.swap_remove(place);
-        if of_task.is_empty() {
-            shard.remove(id);
-        }
+        let mut shard = self.shard(key).lock();
+        let is_it = shard.get(key).is_some_and(|held| Arc::ptr_eq(&held.hold, hold));
+        let held = if is_it { shard.remove(key) } else { return };
         self.count.fetch_sub(1, Ordering::Relaxed);
         drop(shard);
         drop(held);
@@ -81,8 +74,7 @@ impl Holds {
     /// call holds; for the others it is known.
     pub(super) fn ride(
         &self,
-        scope: &Scope,
-        id: &TaskId,
+        key: &TaskKey,
         batch: &mut Batch,
         new: Option<Arc<dyn Hold>>,
         sent: Sent,
@@ -90,12 +82,12 @@ impl Holds {
         let is_new = new.is_some();
         let (hold, recorded) = match new {
             Some(hold) => (hold, false),
-            None => self.known(scope, id)?,
+            None => self.known(key)?,
         };
         let (state, said) = batch.outcome().unzip();
         let usage = said.flatten().and_then(|said| reported(&*hold, said));
         if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
-            let settles = Some(settle(&*hold, id, outcome_of(state, sent), usage, batch));
+            let settles = Some(settle(&*hold, &key.id, outcome_of(state, sent), usage, batch));
             return Some(Riding { hold, settles, is_new });
         }
         if let Some(usage) = usage {
@@ -105,54 +97,52 @@ impl Holds {
         if recorded {
             return None;
         }
-        batch.edge = Some(hold.begin(id));
+        batch.edge = Some(hold.begin(&key.id));
         if is_new {
             // Before the commit: whoever learns of the task from then on must find this.
-            self.put(scope, id, &hold, true);
+            self.put(key, &hold, true);
         }
         Some(Riding { hold, settles: None, is_new })
     }
 
     /// The batch has been committed.
-    pub(super) fn committed(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
+    pub(super) fn committed(&self, key: &TaskKey, riding: &Riding) {
         if let Some(settled) = &riding.settles {
             riding.hold.settled(settled);
-            self.forget(scope, id, &riding.hold);
+            self.forget(key, &riding.hold);
             return;
         }
         if !riding.is_new {
-            let mut shard = self.shard(id).lock();
-            let of_task = shard.get_mut(id).into_iter().flatten();
-            of_task.filter(|held| held.scope == *scope).for_each(|held| held.recorded = true);
+            self.shard(key).lock().get_mut(key).into_iter().for_each(|held| held.recorded = true);
         }
         riding.hold.began();
     }
 
     /// The batch has not been committed.
-    pub(super) fn refused(&self, scope: &Scope, id: &TaskId, riding: &Riding) {
+    pub(super) fn refused(&self, key: &TaskKey, riding: &Riding) {
         riding.hold.refused();
         if riding.is_new {
-            self.forget(scope, id, &riding.hold);
+            self.forget(key, &riding.hold);
         }
     }
 
     /// What a call holds for a task.
-    pub(super) fn of(&self, scope: &Scope, id: &TaskId) -> Option<Arc<dyn Hold>> {
-        self.known(scope, id).map(|(hold, _)| hold)
+    pub(super) fn of(&self, key: &TaskKey) -> Option<Arc<dyn Hold>> {
+        self.known(key).map(|(hold, _)| hold)
     }
 
-    fn known(&self, scope: &Scope, id: &TaskId) -> Option<(Arc<dyn Hold>, bool)> {
+    fn known(&self, key: &TaskKey) -> Option<(Arc<dyn Hold>, bool)> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let shard = self.shard(id).lock();
-        let held = shard.get(id)?.iter().find(|held| held.scope == *scope)?;
+        let shard = self.shard(key).lock();
+        let held = shard.get(key)?;
         Some((held.hold.clone(), held.recorded))
     }
 
-    fn shard(&self, id: &TaskId) -> &Mutex<Shard> {
+    fn shard(&self, key: &TaskKey) -> &Mutex<Shard> {
         // The end of an id is its random part.
-        let last = id.as_str().as_bytes().last().copied().unwrap_or_default();
+        let last = key.id.as_str().as_bytes().last().copied().unwrap_or_default();
         &self.shards[usize::from(last) % SHARDS]
     }
 }

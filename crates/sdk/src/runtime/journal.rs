@@ -8,14 +8,14 @@ use chancery_protocol::{
     KeptTask, ListTasksRequest, SubscribeToTaskRequest, TaskId, TaskPage, TaskState, TaskView,
 };
 use chancery_store::{
-    Appended, Batch, ListQuery, PageToken, ReservationChange, ReservationWrite, Scope, Snapshot, StoreError,
+    Appended, Batch, ListQuery, PageToken, ReservationChange, ReservationWrite, Snapshot, StoreError,
 };
 use futures_util::StreamExt as _;
 
 use super::Core;
 use super::failure::from_store;
 use super::holds::reported;
-use super::live::Live;
+use super::live::{Live, TaskKey};
 use super::subscription::{Subscription, TurnEnd};
 use crate::agent::Sent;
 
@@ -24,14 +24,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Core {
-    pub(super) async fn snapshot(&self, scope: &Scope, id: &TaskId) -> Result<Snapshot, Error> {
-        self.store.snapshot(scope, id).await.map_err(from_store)
+    pub(super) async fn snapshot(&self, key: &TaskKey) -> Result<Snapshot, Error> {
+        self.store.snapshot(&key.scope, &key.id).await.map_err(from_store)
     }
 
     /// A task made live, and how it stands. First the place to be woken, then the look: nothing comes between them unseen.
-    pub(super) async fn enter(&self, scope: &Scope, id: &TaskId) -> Result<(Arc<Live>, Snapshot), Error> {
-        let live = self.live.enter(scope, id);
-        let snapshot = self.snapshot(scope, id).await?;
+    pub(super) async fn enter(&self, key: &TaskKey) -> Result<(Arc<Live>, Snapshot), Error> {
+        let live = self.live.enter(key);
+        let snapshot = self.snapshot(key).await?;
         live.catch_up(snapshot.number, snapshot.task.is_over());
         Ok((live, snapshot))
     }
@@ -39,18 +39,17 @@ impl Core {
     /// Commits a batch, and tells those who are to hear of it. The first batch of an admitted call comes with what that holds.
     pub(super) async fn append(
         &self,
-        scope: &Scope,
-        id: &TaskId,
+        key: &TaskKey,
         mut batch: Box<Batch>,
         hold: Option<Arc<dyn Hold>>,
         sent: Sent,
     ) -> Result<Appended, StoreError> {
-        let riding = self.holds.ride(scope, id, &mut batch, hold, sent);
-        let appended = self.store.append(scope, id, batch).await;
+        let riding = self.holds.ride(key, &mut batch, hold, sent);
+        let appended = self.store.append(&key.scope, &key.id, batch).await;
         if let Some(riding) = &riding {
             match &appended {
-                Ok(_) => self.holds.committed(scope, id, riding),
-                Err(_) => self.holds.refused(scope, id, riding),
+                Ok(_) => self.holds.committed(key, riding),
+                Err(_) => self.holds.refused(key, riding),
             }
         }
         let appended = appended?;
@@ -65,15 +64,14 @@ impl Core {
     /// The same, for what has been promised: it waits for a store that cannot take it now.
     pub(super) async fn append_promised(
         &self,
-        scope: &Scope,
-        id: &TaskId,
+        key: &TaskKey,
         batch: Box<Batch>,
         sent: Sent,
     ) -> Result<Appended, StoreError> {
         if !self.store.can_be_unavailable() {
-            return self.append(scope, id, batch, None, sent).await;
+            return self.append(key, batch, None, sent).await;
         }
-        self.insist(id, || self.append(scope, id, batch.clone(), None, sent)).await
+        self.insist(&key.id, || self.append(key, batch.clone(), None, sent)).await
     }
 
     /// Tries again for as long as the store cannot take it.
@@ -98,20 +96,19 @@ impl Core {
     /// Writes a reserved call down, with what it holds if that is new.
     pub(super) async fn reserve(
         &self,
-        scope: &Scope,
-        id: &TaskId,
+        key: &TaskKey,
         change: ReservationChange,
         hold: Option<Arc<dyn Hold>>,
     ) -> Result<(), StoreError> {
-        let edge = hold.as_ref().map(|hold| hold.begin(id));
+        let edge = hold.as_ref().map(|hold| hold.begin(&key.id));
         // Before the commit: whoever learns of the call from then on must find this.
-        hold.iter().for_each(|hold| _ = self.holds.put(scope, id, hold, true));
-        let written = self.store.reserve(scope, id, ReservationWrite { change, edge }).await;
+        hold.iter().for_each(|hold| _ = self.holds.put(key, hold, true));
+        let written = self.store.reserve(&key.scope, &key.id, ReservationWrite { change, edge }).await;
         match (&hold, &written) {
             (Some(hold), Ok(())) => hold.began(),
             (Some(hold), Err(_)) => {
                 hold.refused();
-                self.holds.forget(scope, id, hold);
+                self.holds.forget(key, hold);
             }
             (None, _) => {}
         }
@@ -121,23 +118,22 @@ impl Core {
     /// Ends a reserved call without a task, and settles what it holds.
     pub(super) async fn close_reserved(
         &self,
-        scope: &Scope,
-        id: &TaskId,
+        key: &TaskKey,
         change: ReservationChange,
         outcome: CallOutcome,
         said: Option<&JsonObject>,
     ) -> Result<(), StoreError> {
-        let hold = self.holds.of(scope, id);
+        let hold = self.holds.of(key);
         let settling = hold.as_ref().map(|hold| {
             let usage = said.and_then(|said| reported(&**hold, said));
-            hold.settle(id, outcome, usage)
+            hold.settle(&key.id, outcome, usage)
         });
         let edge = settling.as_ref().map(|settling| settling.edge.clone());
         let write = ReservationWrite { change, edge };
-        self.insist(id, || self.store.reserve(scope, id, write.clone())).await?;
+        self.insist(&key.id, || self.store.reserve(&key.scope, &key.id, write.clone())).await?;
         if let (Some(hold), Some(settling)) = (hold, settling) {
             hold.settled(&settling.settled);
-            self.holds.forget(scope, id, &hold);
+            self.holds.forget(key, &hold);
         }
         Ok(())
     }
@@ -193,12 +189,12 @@ impl Core {
         &self,
         call: &Call<SubscribeToTaskRequest>,
     ) -> Result<(Snapshot, EventStream), Error> {
-        let id = &call.request.id;
-        let (live, snapshot) = self.enter(&self.scope(&call.context.principal), id).await?;
+        let key = self.key(&call.context.principal, &call.request.id);
+        let (live, snapshot) = self.enter(&key).await?;
         if snapshot.task.is_over() && call.context.last_event.is_none() {
             let text = "The task has ended; get it with GetTask";
             return Err(
-                Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
+                Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", key.id.as_str())
             );
         }
         let store = self.store.clone();
@@ -210,11 +206,11 @@ impl Core {
     }
 
     /// The task when it has ended or waits for somebody.
-    pub(super) async fn settled(&self, scope: &Scope, id: &TaskId) -> Result<KeptTask, Error> {
-        let (live, snapshot) = self.enter(scope, id).await?;
+    pub(super) async fn settled(&self, key: &TaskKey) -> Result<KeptTask, Error> {
+        let (live, snapshot) = self.enter(key).await?;
         let mut events = Subscription::after(self.store.clone(), live, snapshot.number, None);
         loop {
-            let task = self.snapshot(scope, id).await?.task;
+            let task = self.snapshot(key).await?.task;
             let state = task.state();
             if state.is_terminal() || state.is_interrupted() {
                 return Ok(task);
@@ -225,7 +221,7 @@ impl Core {
 
     /// The task as it stands, then the events that follow.
     pub(super) async fn watch_from_here(&self, live: &Live, end: Arc<TurnEnd>) -> Result<EventStream, Error> {
-        let (live, snapshot) = self.enter(live.scope(), live.task_id()).await?;
+        let (live, snapshot) = self.enter(&live.key).await?;
         Ok(Box::pin(Subscription::with_snapshot(self.store.clone(), live, &snapshot, Some(end))?))
     }
 }

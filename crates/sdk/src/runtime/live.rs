@@ -25,13 +25,18 @@ const RING_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug, Default)]
 pub(super) struct LiveTasks(Arc<Table>);
 
-type Table = Mutex<HashMap<Key, Weak<Live>, RandomState>>;
+type Table = Mutex<HashMap<TaskKey, Weak<Live>, RandomState>>;
 
-type Key = (Scope, TaskId);
+/// A task, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TaskKey {
+    pub(crate) scope: Scope,
+    pub(crate) id: TaskId,
+}
 
 #[derive(Debug)]
 pub(super) struct Live {
-    key: Key,
+    pub(super) key: TaskKey,
     tasks: Weak<Table>,
     ring: Mutex<Ring>,
     pub(super) work: Mutex<Work>,
@@ -82,10 +87,9 @@ impl LiveTasks {
     }
 
     /// The live task, made live if it was not.
-    pub(super) fn enter(&self, scope: &Scope, id: &TaskId) -> Arc<Live> {
+    pub(super) fn enter(&self, key: &TaskKey) -> Arc<Live> {
         let mut tasks = self.0.lock();
-        let key = (scope.clone(), id.clone());
-        if let Some(live) = tasks.get(&key).and_then(Weak::upgrade) {
+        if let Some(live) = tasks.get(key).and_then(Weak::upgrade) {
             return live;
         }
         let live = Arc::new(Live {
@@ -95,13 +99,13 @@ impl LiveTasks {
             work: Mutex::default(),
             changed: Notify::new(),
         });
-        tasks.insert(key, Arc::downgrade(&live));
+        tasks.insert(key.clone(), Arc::downgrade(&live));
         live
     }
 
     /// The live task, if it is live.
-    pub(super) fn find(&self, scope: &Scope, id: &TaskId) -> Option<Arc<Live>> {
-        self.0.lock().get(&(scope.clone(), id.clone())).and_then(Weak::upgrade)
+    pub(super) fn find(&self, key: &TaskKey) -> Option<Arc<Live>> {
+        self.0.lock().get(key).and_then(Weak::upgrade)
     }
 
     /// How many live tasks are worked on like this.
@@ -114,14 +118,6 @@ impl LiveTasks {
 // === impl Live ===
 
 impl Live {
-    pub(super) fn scope(&self) -> &Scope {
-        &self.key.0
-    }
-
-    pub(super) fn task_id(&self) -> &TaskId {
-        &self.key.1
-    }
-
     /// Shows committed events to everyone who watches.
     pub(super) fn publish(&self, events: Vec<Event>, ended: bool) {
         // Most tasks have one watcher, who is woken without a list.
@@ -260,7 +256,7 @@ mod tests {
     #[test]
     fn what_every_watcher_has_seen_goes_with_the_next_event() {
         let scope = Scope { realm: "r".into(), owner: "o".into(), agent: "a".into() };
-        let live = LiveTasks::default().enter(&scope, &TaskId::from("t"));
+        let live = LiveTasks::default().enter(&TaskKey { scope, id: TaskId::from("t") });
         let numbers = || live.ring.lock().events.iter().map(|event| event.number).collect::<Vec<_>>();
         let read = |watcher: &Watcher, cursor| {
             let mut found = VecDeque::new();

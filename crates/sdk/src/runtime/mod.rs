@@ -4,11 +4,11 @@
 //! and commits what the agent put into its `sink` to the `journal`, which shows it to everyone who watches. Beside
 //! that way: `recover` ends or goes on with what an earlier process left, `queued` has the tasks of messages that are not let through yet.
 
+mod delivered;
 mod detach;
 mod drive;
 mod end;
 mod failure;
-mod handle;
 mod holds;
 mod journal;
 mod live;
@@ -41,12 +41,11 @@ use crate::spec::AgentSpec;
 use failure::{from_store, no_extended_card};
 use holds::Holds;
 use journal::view;
-use live::LiveTasks;
+use live::{LiveTasks, TaskKey};
 
+pub use delivered::Delivered;
 pub(crate) use detach::{DetachOnDrop, spawn};
 pub(crate) use failure::contained;
-pub use handle::Delivered;
-pub(crate) use handle::TurnHandle;
 pub use push::Notifier;
 pub(crate) use queued::Readmitter;
 pub(crate) use sink::Sink;
@@ -124,25 +123,25 @@ impl Runtime {
 
     /// Goes on with a task that waits in AUTH_REQUIRED, once its owner has authenticated out of band.
     pub async fn resume(&self, principal: &Principal, task_id: &TaskId) -> Result<(), Error> {
-        DetachOnDrop::new(|| self.core.clone().resume(principal.clone(), task_id.clone())).await
+        DetachOnDrop::new(|| self.core.clone().resume(self.core.key(principal, task_id))).await
     }
 
     /// Ends a task as FAILED, for a reason that its caller may read, and stops whoever works on it. Says whether there
     /// was anything to end.
     pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
-        let (core, scope, id) = (self.core.clone(), self.core.scope(principal), task_id.clone());
+        let (core, key) = (self.core.clone(), self.core.key(principal, task_id));
         let outcome = Outcome::failed(why);
-        DetachOnDrop::new(|| async move { core.stop(scope, id, outcome).await }).await
+        DetachOnDrop::new(|| async move { core.stop(key, outcome).await }).await
     }
 
     /// Cancels a task, also one that its caller has not been shown yet. Says whether there was anything to cancel.
     #[cfg(feature = "server")]
     pub(crate) async fn cancel(&self, principal: &Principal, task_id: &TaskId) -> Result<bool, Error> {
-        let (core, scope, id) = (self.core.clone(), self.core.scope(principal), task_id.clone());
-        if core.end_reserved(&scope, &id, Outcome::canceled()) {
+        let (core, key) = (self.core.clone(), self.core.key(principal, task_id));
+        if core.end_reserved(&key, Outcome::canceled()) {
             return Ok(true);
         }
-        match DetachOnDrop::new(|| core.cancel(scope, id)).await {
+        match DetachOnDrop::new(|| core.cancel(key)).await {
             Ok(_) => Ok(true),
             Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
             Err(error) => Err(error),
@@ -164,7 +163,7 @@ impl Runtime {
     /// Whether somebody works on a task, or watches it.
     #[cfg(feature = "server")]
     pub(crate) fn has_live(&self, principal: &Principal, task: &TaskId) -> bool {
-        self.core.live.find(&self.core.scope(principal), task).is_some()
+        self.core.live.find(&self.core.key(principal, task)).is_some()
     }
 
     /// Takes over what a call of an earlier process holds for a task of this agent. One call pays for a task: another was a
@@ -177,7 +176,7 @@ impl Runtime {
         hold: &Arc<dyn chancery_protocol::Hold>,
     ) -> Result<(), Error> {
         let core = &self.core;
-        if core.holds.put(&core.scope(principal), task, hold, true) {
+        if core.holds.put(&core.key(principal, task), hold, true) {
             return Ok(());
         }
         let unknown = chancery_protocol::CallOutcome::Unknown(None);
@@ -223,9 +222,8 @@ impl Endpoint for Runtime {
     async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
         self.core.check(&call.context)?;
         call.request.validate()?;
-        let scope = self.core.scope(&call.context.principal);
-        let id = self.core.known_as(&scope, &call).await?;
-        let task = self.core.look_at(&scope, &id).await?;
+        let key = self.core.known_as(&call).await?;
+        let task = self.core.look_at(&key).await?;
         Ok(view(task, call.request.history_length))
     }
 
@@ -236,9 +234,10 @@ impl Endpoint for Runtime {
 
     async fn cancel_task(&self, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
         self.core.check(&call.context)?;
-        let (core, scope) = (self.core.clone(), self.core.scope(&call.context.principal));
+        let core = self.core.clone();
+        let key = core.key(&call.context.principal, &call.request.id);
         // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
-        DetachOnDrop::new(|| core.cancel(scope, call.request.id)).await
+        DetachOnDrop::new(|| core.cancel(key)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
@@ -246,8 +245,8 @@ impl Endpoint for Runtime {
         self.core.check_streaming()?;
         let (snapshot, events) = self.core.subscribe(&call).await?;
         if snapshot.task.state().is_interrupted() {
-            let (core, scope) = (self.core.clone(), self.core.scope(&call.context.principal));
-            core.refresh(&scope, snapshot);
+            let key = self.core.key(&call.context.principal, &call.request.id);
+            self.core.refresh(&key, snapshot);
         }
         Ok(events)
     }
@@ -307,17 +306,22 @@ impl Core {
         Scope { realm: principal.realm.clone(), owner: principal.id.clone(), agent: self.spec.name.clone() }
     }
 
-    /// The id of the task that is looked at. In stores from before, a task that its caller has named has the id that an agent
+    /// The task that somebody of theirs names.
+    fn key(&self, principal: &Principal, id: &TaskId) -> TaskKey {
+        TaskKey { scope: self.scope(principal), id: id.clone() }
+    }
+
+    /// The task that is looked at. In stores from before, a task that its caller has named has the id that an agent
     /// elsewhere gave it: it is found by the key that it was begun with.
-    async fn known_as(&self, scope: &Scope, call: &Call<GetTaskRequest>) -> Result<TaskId, Error> {
-        let (asked, context) = (&call.request.id, &call.context);
+    async fn known_as(&self, call: &Call<GetTaskRequest>) -> Result<TaskKey, Error> {
+        let (asked, context, scope) = (&call.request.id, &call.context, self.scope(&call.context.principal));
         let found = match &context.idempotency_key {
             Some(key) if self.spec.works_elsewhere && context.new_task.as_ref() == Some(asked) => {
-                self.store.task_of_key(scope, key).await.map_err(from_store)?
+                self.store.task_of_key(&scope, key).await.map_err(from_store)?
             }
             _ => None,
         };
-        Ok(found.unwrap_or_else(|| asked.clone()))
+        Ok(TaskKey { scope, id: found.unwrap_or_else(|| asked.clone()) })
     }
 
     /// Extensions that the agent requires must be activated by every call.

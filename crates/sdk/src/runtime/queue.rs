@@ -89,7 +89,7 @@ impl Core {
         let Some((end, heard, is_free)) = joined else {
             let text = "The task is being worked on and takes no further message now";
             return Err(Error::with_message(ErrorCode::UnsupportedOperation, text)
-                .about("taskId", live.task_id().as_str()));
+                .about("taskId", live.key.id.as_str()));
         };
         if is_free {
             run_next(live.clone());
@@ -175,7 +175,7 @@ impl Live {
             return None;
         };
         let context_id = queued.incoming.message.context_id.clone().unwrap_or_else(|| "".into());
-        let sink = Sink::working(&queued.core, self.task_id().clone(), context_id);
+        let sink = Sink::working(&queued.core, self.key.clone(), context_id);
         work.running = Some(sink.cancellation().clone());
         Some((queued, sink))
     }

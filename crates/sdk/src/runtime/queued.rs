@@ -9,13 +9,13 @@ use std::sync::Arc;
 use chancery_protocol::{
     Admitted, Call, Error, Json, Message, Principal, Queued, SendMessageRequest, TaskState, TaskView, Waiting,
 };
-use chancery_store::{Snapshot, StoreError, Unfinished};
+use chancery_store::{Snapshot, StoreError};
 use serde::{Deserialize, Serialize};
 
 use super::Core;
 use super::failure::from_store;
 use super::journal::view;
-use super::live::Live;
+use super::live::{Live, TaskKey};
 use super::recover::last_said;
 use super::sink::Sink;
 use super::start::Incoming;
@@ -46,18 +46,18 @@ impl Core {
         let history_length = call.request.configuration.as_ref().and_then(|wanted| wanted.history_length);
         let key = admission(&call)?;
         let mut incoming = Incoming::new(call, None, CallerWaits::No);
-        let opening = self.open(&mut incoming, true)?;
+        let opening = self.open(&scope, &mut incoming, true)?;
         incoming.is_new = false;
-        let (id, context_id) = (opening.task_id().clone(), opening.context_id().clone());
         let mut batch = opening.take_batch();
         (batch.admission, batch.state) = (key, Some(Waits::state(&incoming)?));
-        let live = self.live.enter(&scope, &id);
-        let sink = Sink::working(&self, id.clone(), context_id);
+        let live = self.live.enter(&opening.key);
+        let sink = Sink::working(&self, opening.key.clone(), opening.context_id().clone());
         live.claim(&sink);
-        let appended = match self.append(&scope, &id, batch, None, Sent::Answered).await {
+        let appended = match self.append(&opening.key, batch, None, Sent::Answered).await {
             Ok(appended) => appended,
             Err(StoreError::Duplicate { task }) => {
-                return Ok(view(self.snapshot(&scope, &task).await?.task, history_length));
+                let key = TaskKey { scope, id: task };
+                return Ok(view(self.snapshot(&key).await?.task, history_length));
             }
             Err(error) => return Err(from_store(error)),
         };
@@ -90,11 +90,11 @@ impl Core {
                 }
             }
             Some(Err(error)) => {
-                let (id, context_id) = (live.task_id(), Some(sink.context_id().clone()));
+                let context_id = Some(sink.context_id().clone());
                 let rejected = (TaskState::Rejected, error.message());
-                let ended = self.end_without_turn(live.scope(), id, context_id, rejected, Sent::Answered);
+                let ended = self.end_without_turn(&live.key, context_id, rejected, Sent::Answered);
                 if let Err(error) = ended.await {
-                    tracing::error!(task.id = %id, %error, "a task that waits is lost");
+                    tracing::error!(task.id = %live.key.id, %error, "a task that waits is lost");
                 }
                 live.work.lock().running = None;
                 live.refuse_queue();
@@ -104,14 +104,14 @@ impl Core {
     }
 
     /// Goes on waiting with a task that an earlier process had waiting. Whether it was such a task.
-    pub(super) async fn wait_again(self: &Arc<Self>, orphan: &Unfinished) -> Result<bool, StoreError> {
-        let snapshot = self.store.snapshot(&orphan.scope, &orphan.task).await?;
+    pub(super) async fn wait_again(self: &Arc<Self>, key: &TaskKey) -> Result<bool, StoreError> {
+        let snapshot = self.store.snapshot(&key.scope, &key.id).await?;
         let Some(waits) = Waits::of(&snapshot) else { return Ok(false) };
         let Ok(task) = snapshot.task.value() else { return Ok(false) };
         let Some(said) = last_said(&task) else { return Ok(false) };
-        let call = waits.call(self.own_context(&orphan.scope).principal, self.spec.name.clone(), said);
+        let call = waits.call(self.own_context(&key.scope).principal, self.spec.name.clone(), said);
         let Some(admitted) = self.readmit(call.clone()) else { return Ok(false) };
-        if let (live, Some(sink)) = self.claim(&orphan.scope, &task) {
+        if let (live, Some(sink)) = self.claim(key, &task) {
             live.catch_up(snapshot.number, false);
             let incoming =
                 Box::new(Incoming { is_new: false, ..*Incoming::new(call, None, CallerWaits::No) });

@@ -5,16 +5,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{
-    CallContext, Error, ErrorCode, KeptTask, Message, Principal, Role, Task, TaskId, TaskState, Waiting,
-};
+use chancery_protocol::{CallContext, Error, ErrorCode, KeptTask, Message, Role, Task, TaskState, Waiting};
 use chancery_store::{ReservedCall, Scope, Snapshot, StoreError, Unfinished};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 
 use super::Core;
+use super::delivered::consumed_by;
+use super::drive::Drive;
 use super::failure::from_store;
-use super::handle::consumed_by;
-use super::live::Live;
+use super::live::{Live, TaskKey};
 use super::queued::Waits;
 use super::reserve::Reservation;
 use super::sink::Sink;
@@ -57,7 +56,7 @@ impl Core {
             // An authorization the agent gets without anybody's help here.
             let mut waiting = pin!(self.waiting(TaskState::AuthRequired));
             while let Some(orphan) = waiting.try_next().await.map_err(from_store)? {
-                self.resume_turn(&orphan.scope, &orphan.task).await.map_err(from_store)?;
+                self.resume_turn(&TaskKey::of(orphan)).await.map_err(from_store)?;
             }
             let refreshing = self.clone().refresh_waiting();
             tokio::spawn(self.abandoned.clone().run_until_cancelled_owned(refreshing));
@@ -78,21 +77,21 @@ impl Core {
 
     /// Goes on with a call whose agent had shown nothing, or ends it: it becomes a task that has failed. Whether it has ended.
     async fn recover_call(self: &Arc<Self>, reserved: &ReservedCall) -> Result<bool, Error> {
-        let ReservedCall { scope, task, .. } = reserved;
-        if self.live.find(scope, task).is_some() {
+        let key = TaskKey { scope: reserved.scope.clone(), id: reserved.task.clone() };
+        if self.live.find(&key).is_some() {
             return Ok(false);
         }
         let call = Box::new(Reservation::read(reserved)?);
-        let sink = Sink::unopened(self, call.submitted(task));
+        let sink = Sink::unopened(self, &key.scope, call.submitted(&key.id));
         if let Some((config, version)) = call.push()
-            && let Ok(registration) = self.inline_push(config, task, version)
+            && let Ok(registration) = self.inline_push(config, &key.id, version)
         {
             sink.set_push(registration);
         }
-        let mut context = self.own_context(scope);
-        context.hold = self.holds.of(scope, task);
+        let mut context = self.own_context(&key.scope);
+        context.hold = self.holds.of(&key);
         let found = Found { state: call.state.clone(), purpose: Purpose::Resume, ..Found::default() };
-        let mut drive = self.clone().prepare(scope.clone(), sink, None, call.incoming(context), found);
+        let mut drive = Drive::new(sink, None, call.incoming(context), found);
         (drive.is_reserved, drive.reservation) = (true, Some(call));
         if self.spec.works_elsewhere {
             tokio::spawn(drive.run());
@@ -105,21 +104,22 @@ impl Core {
     /// Has a task wait on that was not let through yet, runs its turn again, if that may be, or ends it. Whether it has
     /// ended.
     async fn look_after(self: Arc<Self>, orphan: Unfinished) -> Result<bool, StoreError> {
-        let Unfinished { scope, task, context_id, .. } = &orphan;
-        if self.live.find(scope, task).is_some()
-            || self.wait_again(&orphan).await?
-            || self.spec.works_elsewhere && self.resume_turn(scope, task).await?
+        let context_id = orphan.context_id.clone();
+        let key = TaskKey::of(orphan);
+        if self.live.find(&key).is_some()
+            || self.wait_again(&key).await?
+            || self.spec.works_elsewhere && self.resume_turn(&key).await?
         {
             return Ok(false);
         }
         let why = (TaskState::Failed, WHY);
-        self.end_without_turn(scope, task, context_id.clone(), why, Sent::Unanswered).await
+        self.end_without_turn(&key, context_id, why, Sent::Unanswered).await
     }
 
     /// Runs the turn of a task again. Whether there was anything to run.
-    async fn resume_turn(self: &Arc<Self>, scope: &Scope, id: &TaskId) -> Result<bool, StoreError> {
-        let snapshot = self.store.snapshot(scope, id).await?;
-        Ok(self.run_again(scope, snapshot, Purpose::Resume).is_ok())
+    async fn resume_turn(self: &Arc<Self>, key: &TaskKey) -> Result<bool, StoreError> {
+        let snapshot = self.store.snapshot(&key.scope, &key.id).await?;
+        Ok(self.run_again(key, snapshot, Purpose::Resume).is_ok())
     }
 
     /// Asks once about every task that waits for an answer, which may have been on its way when the last process ended.
@@ -130,69 +130,69 @@ impl Core {
                 Ok(orphan) => orphan,
                 Err(error) => return tracing::error!(%error, "tasks that wait for an answer cannot be found"),
             };
-            let Ok(snapshot) = self.store.snapshot(&orphan.scope, &orphan.task).await else { continue };
-            if let Some(live) = self.refresh(&orphan.scope, snapshot) {
+            let key = TaskKey::of(orphan);
+            let Ok(snapshot) = self.snapshot(&key).await else { continue };
+            if let Some(live) = self.refresh(&key, snapshot) {
                 let _ = tokio::time::timeout(LONGEST_REFRESH, live.refreshed()).await;
             }
         }
     }
 
     /// The task, as its agent has it if it waits for its client and the agent can be asked.
-    pub(super) async fn look_at(self: &Arc<Self>, scope: &Scope, id: &TaskId) -> Result<KeptTask, Error> {
-        let snapshot = self.snapshot(scope, id).await?;
+    pub(super) async fn look_at(self: &Arc<Self>, key: &TaskKey) -> Result<KeptTask, Error> {
+        let snapshot = self.snapshot(key).await?;
         let known = snapshot.task.clone();
         if !known.state().is_interrupted() {
             return Ok(known);
         }
-        let Some(live) = self.refresh(scope, snapshot) else { return Ok(known) };
+        let Some(live) = self.refresh(key, snapshot) else { return Ok(known) };
         let _ = tokio::time::timeout(LONGEST_LOOK, live.refreshed()).await;
-        Ok(self.snapshot(scope, id).await?.task)
+        Ok(self.snapshot(key).await?.task)
     }
 
     /// Has the agent asked about a task that waits, if it can be, and unless somebody works on the task.
-    pub(super) fn refresh(self: &Arc<Self>, scope: &Scope, snapshot: Snapshot) -> Option<Arc<Live>> {
+    pub(super) fn refresh(self: &Arc<Self>, key: &TaskKey, snapshot: Snapshot) -> Option<Arc<Live>> {
         if !self.spec.refreshes || snapshot.state.as_ref().is_some_and(Waits::is) {
             return None;
         }
-        self.run_again(scope, snapshot, Purpose::Refresh).ok()
+        self.run_again(key, snapshot, Purpose::Refresh).ok()
     }
 
     /// Runs a turn of a task for what was said last, unless one runs already.
     fn run_again(
         self: &Arc<Self>,
-        scope: &Scope,
+        key: &TaskKey,
         snapshot: Snapshot,
         purpose: Purpose,
     ) -> Result<Arc<Live>, Error> {
         let task = snapshot.task.value()?;
-        let (live, sink) = self.claim(scope, &task);
+        let (live, sink) = self.claim(key, &task);
         let Some(sink) = sink else { return Ok(live) };
         live.work.lock().is_refreshing = purpose == Purpose::Refresh;
         live.catch_up(snapshot.number, false);
-        let mut context = self.own_context(scope);
-        context.hold = self.holds.of(scope, &task.id);
+        let mut context = self.own_context(&key.scope);
+        context.hold = self.holds.of(key);
         consumed_by(&task).into_iter().for_each(|consumed| sink.resume_usage(consumed));
         let said = last_said(&task).unwrap_or_else(|| Message::user("").in_task(task.id.clone()));
         let incoming = Incoming::again(said, context, CallerWaits::ForOutcome);
         let found = Found { task: Some(task), state: snapshot.state, purpose, ..Found::default() };
-        tokio::spawn(self.clone().prepare(scope.clone(), sink, Some(live.clone()), incoming, found).run());
+        tokio::spawn(Drive::new(sink, Some(live.clone()), incoming, found).run());
         Ok(live)
     }
 
     /// Goes on with a task that waits for authentication.
-    pub(super) async fn resume(self: Arc<Self>, principal: Principal, id: TaskId) -> Result<(), Error> {
-        let scope = self.scope(&principal);
-        let task = self.snapshot(&scope, &id).await?.task.value()?;
+    pub(super) async fn resume(self: Arc<Self>, key: TaskKey) -> Result<(), Error> {
+        let task = self.snapshot(&key).await?.task.value()?;
         let (TaskState::AuthRequired, Some(message)) = (task.status.state, last_said(&task)) else {
             let text = "The task does not wait for authentication";
             return Err(
-                Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", id.as_str())
+                Error::with_message(ErrorCode::UnsupportedOperation, text).about("taskId", key.id.as_str())
             );
         };
         // It reserves anew what parking has settled.
-        let context = self.admit_again(&scope, message.clone()).await?;
+        let context = self.admit_again(&key.scope, message.clone()).await?;
         let incoming = Incoming::again(message, context, CallerWaits::No);
-        if let (live, Some(sink)) = self.claim(&scope, &task) {
+        if let (live, Some(sink)) = self.claim(&key, &task) {
             tokio::spawn(self.begin(live, sink, incoming).await?.run());
         }
         Ok(())
@@ -223,6 +223,12 @@ where
         }
     });
     pages.try_flatten()
+}
+
+impl TaskKey {
+    fn of(task: Unfinished) -> Self {
+        Self { scope: task.scope, id: task.task }
+    }
 }
 
 /// What the client said last.

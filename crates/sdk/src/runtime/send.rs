@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    Call, Error, ErrorCode, EventStream, KeptTask, Message, SendMessageRequest, SendMessageResponse, TaskId,
+    Call, Error, ErrorCode, EventStream, KeptTask, Message, SendMessageRequest, SendMessageResponse,
     TaskState, TaskView,
 };
-use chancery_store::{Admission, KeyUse, Scope};
+use chancery_store::{Admission, KeyUse};
 use tokio::time::timeout;
 
 use super::Core;
 use super::failure::{from_store, task_is_over};
 use super::journal::view;
+use super::live::TaskKey;
 use super::reserve::kept_answer;
 use super::start::{Answer, FirstSign, StartedTurn};
 use super::subscription::{Subscription, TurnEnd, all, only};
@@ -36,22 +37,25 @@ impl Core {
             true => CallerWaits::No,
             false => CallerWaits::ForOutcome,
         };
-        let key = admission(&call)?;
-        let answer = match self.take(&scope, call, key.clone(), waits).await? {
-            Taken::Starts(turn) => self.wait_for_turn(&scope, turn, waits).await?,
+        let admission = admission(&call)?;
+        let answer = match self.take(&scope, call, admission.clone(), waits).await? {
+            Taken::Starts(turn) => self.wait_for_turn(turn, waits).await?,
             Taken::Waits { live, answer, .. } => {
                 let answered = async {
                     let error = match answer.heard().await {
                         Some(Ok(task)) => return Ok(task),
                         Some(Err(error)) => error,
-                        None => task_is_over(live.task_id()),
+                        None => task_is_over(&live.key.id),
                     };
-                    let id = self.unless_repeated(&scope, key.as_ref(), error).await?;
-                    self.settled(&scope, &id).await
+                    let id = self.unless_repeated(&scope, admission.as_ref(), error).await?;
+                    self.settled(&TaskKey { scope: scope.clone(), id }).await
                 };
-                Answer::Task(self.task_after(&scope, live.task_id(), waits, answered).await?)
+                Answer::Task(self.task_after(&live.key, waits, answered).await?)
             }
-            Taken::Repeats(id) => Box::pin(self.repeated(&scope, &id, key, waits)).await?,
+            Taken::Repeats(id) => {
+                let key = TaskKey { scope, id };
+                Box::pin(self.repeated(&key, admission, waits)).await?
+            }
         };
         Ok(match answer {
             Answer::Task(task) => SendMessageResponse::Task(view(task, history_length)),
@@ -60,12 +64,7 @@ impl Core {
     }
 
     /// Waits as long as the sender does: until the turn settles, or only until there is something to show.
-    async fn wait_for_turn(
-        &self,
-        scope: &Scope,
-        mut turn: StartedTurn,
-        waits: CallerWaits,
-    ) -> Result<Answer, Error> {
+    async fn wait_for_turn(&self, mut turn: StartedTurn, waits: CallerWaits) -> Result<Answer, Error> {
         let sign = match waits {
             CallerWaits::No => timeout(FIRST_SIGN, turn.first_sign()).await,
             _ => {
@@ -83,7 +82,7 @@ impl Core {
         match sign {
             FirstSign::End(done) => Ok(done),
             FirstSign::Live(_) | FirstSign::Over(_) => {
-                Ok(Answer::Task(self.snapshot(scope, turn.sink.task_id()).await?.task))
+                Ok(Answer::Task(self.snapshot(&turn.sink.key).await?.task))
             }
         }
     }
@@ -91,8 +90,7 @@ impl Core {
     /// The task as somebody else's turn leaves it, if the sender waits for that and waits long enough; as it stands otherwise.
     async fn task_after(
         &self,
-        scope: &Scope,
-        id: &TaskId,
+        key: &TaskKey,
         waits: CallerWaits,
         settled: impl Future<Output = Result<KeptTask, Error>>,
     ) -> Result<KeptTask, Error> {
@@ -101,42 +99,36 @@ impl Core {
         {
             return settled;
         }
-        Ok(self.snapshot(scope, id).await?.task)
+        Ok(self.snapshot(key).await?.task)
     }
 
     /// What became of a message that was sent before.
     async fn repeated(
         &self,
-        scope: &Scope,
-        id: &TaskId,
-        key: Option<Admission>,
+        key: &TaskKey,
+        admission: Option<Admission>,
         waits: CallerWaits,
     ) -> Result<Answer, Error> {
-        if let Ok(answered) = timeout(self.spec.blocking_timeout, self.joined(scope, id, key)).await
+        if let Ok(answered) = timeout(self.spec.blocking_timeout, self.joined(key, admission)).await
             && let Some(message) = answered?
         {
             return Ok(Answer::Message(message));
         }
-        let settled = self.settled(scope, id);
-        self.task_after(scope, id, waits, settled).await.map(Answer::Task)
+        let settled = self.settled(key);
+        self.task_after(key, waits, settled).await.map(Answer::Task)
     }
 
     /// Waits until a call is a task, or has been answered without one: with this message.
-    async fn joined(
-        &self,
-        scope: &Scope,
-        id: &TaskId,
-        key: Option<Admission>,
-    ) -> Result<Option<Message>, Error> {
-        if let Some(live) = self.live.find(scope, id) {
+    async fn joined(&self, key: &TaskKey, admission: Option<Admission>) -> Result<Option<Message>, Error> {
+        if let Some(live) = self.live.find(key) {
             live.until(|work| !work.is_reserved).await;
         }
-        let unknown = match self.snapshot(scope, id).await {
+        let unknown = match self.snapshot(key).await {
             Ok(_) => return Ok(None),
             Err(unknown) => unknown,
         };
-        let Some(key) = &key else { return Err(unknown) };
-        match self.store.admitted(scope, key).await.map_err(from_store)? {
+        let Some(admission) = &admission else { return Err(unknown) };
+        match self.store.admitted(&key.scope, admission).await.map_err(from_store)? {
             Some(KeyUse { answer: Some(answer), .. }) => kept_answer(&answer).map(Some),
             Some(_) => Err(unknown),
             None => {
@@ -152,8 +144,8 @@ impl Core {
         call: Call<Box<SendMessageRequest>>,
     ) -> Result<EventStream, Error> {
         let scope = self.scope(&call.context.principal);
-        let key = admission(&call)?;
-        match self.take(&scope, call, key.clone(), CallerWaits::ForEvents).await? {
+        let admission = admission(&call)?;
+        match self.take(&scope, call, admission.clone(), CallerWaits::ForEvents).await? {
             Taken::Starts(mut turn) => {
                 let live = match turn.first_sign().await? {
                     FirstSign::Live(live) => live,
@@ -168,21 +160,16 @@ impl Core {
                 })
             }
             Taken::Waits { live, end, .. } => self.watch_from_here(&live, end).await,
-            Taken::Repeats(id) => self.stream_again(&scope, id, key).await,
+            Taken::Repeats(id) => self.stream_again(&TaskKey { scope, id }, admission).await,
         }
     }
 
     /// All events of a task that an equal message has begun, until it ends or asks back.
-    async fn stream_again(
-        &self,
-        scope: &Scope,
-        id: TaskId,
-        key: Option<Admission>,
-    ) -> Result<EventStream, Error> {
-        if let Some(message) = self.joined(scope, &id, key).await? {
+    async fn stream_again(&self, key: &TaskKey, admission: Option<Admission>) -> Result<EventStream, Error> {
+        if let Some(message) = self.joined(key, admission).await? {
             return only(message);
         }
-        let (live, snapshot) = self.enter(scope, &id).await?;
+        let (live, snapshot) = self.enter(key).await?;
         let end = Arc::new(TurnEnd::default());
         live.end_with_question(end.clone());
         if snapshot.task.state() == TaskState::InputRequired {

@@ -12,12 +12,13 @@ use chancery_protocol::{
     Artifact, ArtifactId, ContextId, Hold, Json, JsonObject, Message, Role, StreamResponse, Task,
     TaskArtifactUpdateEvent, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, USAGE_EXTENSION, Usage,
 };
-use chancery_store::{Batch, Clock, Registration};
+use chancery_store::{Batch, Registration, Scope};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
+use super::live::TaskKey;
 use crate::agent::Outcome;
 use crate::turn::TurnOver;
 
@@ -28,13 +29,11 @@ const MAX_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Sink {
-    task_id: TaskId,
+    pub(super) core: Arc<Core>,
+    pub(super) key: TaskKey,
     context_id: ContextId,
-    clock: Clock,
     /// Made when somebody asks for it: most turns end before anyone could stop them.
     cancel: OnceLock<CancellationToken>,
-    /// Whether only the agent says that work goes on.
-    is_patient: bool,
     inner: Mutex<Inner>,
     /// Told when there is room again, when something is committed, and when the turn is over.
     changed: Notify,
@@ -87,18 +86,19 @@ enum Phase {
 
 impl Sink {
     /// A sink for a task that does not exist yet.
-    pub(super) fn unopened(core: &Core, mut task: Task) -> Self {
+    pub(super) fn unopened(core: &Arc<Core>, scope: &Scope, mut task: Task) -> Self {
         let context_id = task.context_id.clone().unwrap_or_else(|| ContextId::opened_by(&task.id));
         task.status.timestamp = Some(core.store.clock().millis());
-        Self::new(core, task.id.clone(), context_id, Phase::Unopened(Box::new(task)))
+        let key = TaskKey { scope: scope.clone(), id: task.id.clone() };
+        Self::new(core, key, context_id, Phase::Unopened(Box::new(task)))
     }
 
     /// A sink for a task that is being worked on.
-    pub(super) fn working(core: &Core, task_id: TaskId, context_id: ContextId) -> Self {
-        Self::new(core, task_id, context_id, Phase::Working)
+    pub(super) fn working(core: &Arc<Core>, key: TaskKey, context_id: ContextId) -> Self {
+        Self::new(core, key, context_id, Phase::Working)
     }
 
-    fn new(core: &Core, task_id: TaskId, context_id: ContextId, phase: Phase) -> Self {
+    fn new(core: &Arc<Core>, key: TaskKey, context_id: ContextId, phase: Phase) -> Self {
         let inner = Inner {
             batch: Batch::default(),
             phase,
@@ -116,18 +116,17 @@ impl Sink {
             artifacts: 0,
         };
         Self {
-            task_id,
+            core: core.clone(),
+            key,
             context_id,
-            clock: core.store.clock().clone(),
             cancel: OnceLock::new(),
-            is_patient: core.spec.works_elsewhere,
             inner: Mutex::new(inner),
             changed: Notify::new(),
         }
     }
 
     pub(crate) fn task_id(&self) -> &TaskId {
-        &self.task_id
+        &self.key.id
     }
 
     pub(crate) fn context_id(&self) -> &ContextId {
@@ -223,7 +222,9 @@ impl Sink {
             let event = event.take_if(|_| !inner.closed && !is_full(&inner.batch))?;
             match event {
                 StreamResponse::Task(_) => {}
-                StreamResponse::ArtifactUpdate(_) if !self.is_patient => inner.ensure_working(self),
+                StreamResponse::ArtifactUpdate(_) if !self.core.spec.works_elsewhere => {
+                    inner.ensure_working(self)
+                }
                 _ => inner.open(),
             }
             inner.record(self, event);
@@ -252,13 +253,13 @@ impl Sink {
         message: Option<Message>,
         metadata: Option<JsonObject>,
     ) -> StreamResponse {
-        let (task_id, context_id) = (self.task_id.clone(), self.context_id.clone());
+        let (task_id, context_id) = (self.key.id.clone(), self.context_id.clone());
         let status = TaskStatus { state, message: message.map(Box::new), timestamp: None };
         StreamResponse::StatusUpdate(TaskStatusUpdateEvent { task_id, context_id, status, metadata })
     }
 
     fn artifact_event(&self, artifact: Artifact, append: bool, last_chunk: bool) -> StreamResponse {
-        let (task_id, context_id) = (self.task_id.clone(), self.context_id.clone());
+        let (task_id, context_id) = (self.key.id.clone(), self.context_id.clone());
         let update =
             TaskArtifactUpdateEvent { task_id, context_id, artifact, append, last_chunk, metadata: None };
         StreamResponse::ArtifactUpdate(update)
@@ -271,7 +272,7 @@ impl Sink {
 
     /// A message as one of this task.
     fn own(&self, message: Message) -> Message {
-        message.in_task(self.task_id.clone()).in_context(self.context_id.clone())
+        message.in_task(self.key.id.clone()).in_context(self.context_id.clone())
     }
 
     /// Waits until the call is written down.
@@ -369,9 +370,9 @@ impl Sink {
     /// Begins the task anew, without what did not fit into it, if none of it has been committed.
     pub(crate) fn begin_anew(&self) {
         self.inner.lock().phase = Phase::Unopened(Box::new(Task {
-            id: self.task_id.clone(),
+            id: self.key.id.clone(),
             context_id: Some(self.context_id.clone()),
-            status: TaskStatus::at(self.clock.millis(), TaskState::Submitted, None),
+            status: TaskStatus::at(self.core.store.clock().millis(), TaskState::Submitted, None),
             artifacts: Vec::new(),
             history: Vec::new(),
             metadata: None,
@@ -397,7 +398,7 @@ impl Sink {
     /// What is to be committed now. If that is nothing, the driver may sleep until somebody emits something.
     pub(super) fn take_or_park(&self, driver: &Waker) -> Option<Box<Batch>> {
         let mut inner = self.inner.lock();
-        if matches!(inner.phase, Phase::Open) && !self.is_patient {
+        if matches!(inner.phase, Phase::Open) && !self.core.spec.works_elsewhere {
             inner.ensure_working(self);
         }
         // A new state alone can wait for the next event.
@@ -462,13 +463,13 @@ impl Inner {
             StreamResponse::Task(task) => self.record_task(sink, task),
             StreamResponse::StatusUpdate(mut update) => {
                 self.phase = Phase::Working;
-                (update.task_id, update.context_id) = (sink.task_id.clone(), sink.context_id.clone());
-                update.status.timestamp = Some(sink.clock.millis());
+                (update.task_id, update.context_id) = (sink.key.id.clone(), sink.context_id.clone());
+                update.status.timestamp = Some(sink.core.store.clock().millis());
                 update.status.message = update.status.message.map(|said| Box::new(sink.own(*said)));
                 self.batch.status(update, std::mem::take(&mut self.said));
             }
             StreamResponse::ArtifactUpdate(mut update) => {
-                (update.task_id, update.context_id) = (sink.task_id.clone(), sink.context_id.clone());
+                (update.task_id, update.context_id) = (sink.key.id.clone(), sink.context_id.clone());
                 self.batch.artifact(update);
             }
             StreamResponse::Message(_) => {}
@@ -489,7 +490,7 @@ impl Inner {
         let said = history.into_iter().filter(|said| said.role == Role::Agent);
         task.history.extend(said.map(|said| sink.own(said)));
         let message = status.message.map(|said| sink.own(*said));
-        task.status = TaskStatus::at(sink.clock.millis(), status.state, message);
+        task.status = TaskStatus::at(sink.core.store.clock().millis(), status.state, message);
         (task.artifacts, task.metadata) = (artifacts, metadata);
         self.batch.create(task);
     }

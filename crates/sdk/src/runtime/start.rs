@@ -9,12 +9,10 @@ use chancery_protocol::{
     BoxFuture, Call, CallContext, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
     Message, SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task, box_future,
 };
-use chancery_store::{Admission, Scope, Snapshot};
+use chancery_store::{Admission, Snapshot};
 use tokio::sync::oneshot;
 
-use super::Core;
 use super::drive::Drive;
-use super::handle::TurnHandle;
 use super::live::Live;
 use super::sink::Sink;
 use super::subscription::TurnEnd;
@@ -92,21 +90,19 @@ impl Incoming {
     }
 }
 
-impl Core {
+impl Drive {
     /// Makes a turn ready: what the agent is told, and what runs it.
-    pub(super) fn prepare(
-        self: Arc<Self>,
-        scope: Scope,
+    pub(super) fn new(
         sink: Sink,
         live: Option<Arc<Live>>,
         incoming: Box<Incoming>,
         found: Found,
-    ) -> Box<Drive> {
+    ) -> Box<Self> {
         let Incoming { message, configuration, metadata, mut context, waits, .. } = *incoming;
         let Found { task, state, referenced, purpose } = found;
         sink.set_hold(context.hold.take());
         let now = Instant::now();
-        let limit = now.checked_add(self.spec.turn_timeout).unwrap_or(now + NEVER);
+        let limit = now.checked_add(sink.core.spec.turn_timeout).unwrap_or(now + NEVER);
         let deadline = context.deadline.map_or(limit, |deadline| deadline.min(limit));
         let sink = Arc::new(sink);
         let facts = Box::new(Facts {
@@ -119,12 +115,10 @@ impl Core {
             deadline,
             purpose,
             waits,
-            handle: TurnHandle::new(self.clone(), scope.clone(), sink.task_id().clone()),
         });
-        let agent = self.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
-        Box::new(Drive {
-            core: self,
-            scope,
+        let agent = sink.core.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
+        Box::new(Self {
+            core: sink.core.clone(),
             sink,
             agent,
             deadline,
@@ -141,9 +135,7 @@ impl Core {
             settled: None,
         })
     }
-}
 
-impl Drive {
     /// Runs the turn. What the agent says in its first poll leaves together with the beginning, unless its caller does not
     /// wait: then an agent that never yields must not hold up the answer.
     pub(super) async fn start(mut self: Box<Self>) -> StartedTurn {
@@ -178,7 +170,7 @@ impl Drive {
     /// Lets others know of the task.
     pub(super) fn enter(&mut self) -> Arc<Live> {
         let live = self.live.get_or_insert_with(|| {
-            let live = self.core.live.enter(&self.scope, self.sink.task_id());
+            let live = self.core.live.enter(&self.sink.key);
             live.claim(&self.sink);
             live
         });

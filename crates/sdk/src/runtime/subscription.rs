@@ -76,10 +76,10 @@ impl Subscription {
         let (store, live, cursor) = (self.store.clone(), self.watcher.live.clone(), self.cursor);
         Box::pin(async move {
             let gone = |error: StoreError| from_store(error);
-            match store.read(live.scope(), live.task_id(), cursor, READ_AHEAD).await.map_err(gone)? {
+            match store.read(&live.key.scope, &live.key.id, cursor, READ_AHEAD).await.map_err(gone)? {
                 Read::Events(events) => Ok(events),
                 Read::Compacted => {
-                    let snapshot = store.snapshot(live.scope(), live.task_id()).await.map_err(gone)?;
+                    let snapshot = store.snapshot(&live.key.scope, &live.key.id).await.map_err(gone)?;
                     Ok(vec![snapshot_event(&snapshot)?])
                 }
             }

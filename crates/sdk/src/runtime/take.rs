@@ -11,11 +11,11 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Core;
+use super::delivered::consumed_by;
 use super::detach::DetachOnDrop;
 use super::drive::Drive;
 use super::failure::{contained, from_store, task_is_over};
-use super::handle::consumed_by;
-use super::live::Live;
+use super::live::{Live, TaskKey};
 use super::queue::{QueuedAnswer, run_next};
 use super::queued::Waits;
 use super::reserve::Reservation;
@@ -49,33 +49,33 @@ impl Core {
         self: &Arc<Self>,
         scope: &Scope,
         call: Call<Box<SendMessageRequest>>,
-        key: Option<Admission>,
+        admission: Option<Admission>,
         waits: CallerWaits,
     ) -> DetachOnDrop<Result<Taken, Error>> {
         let (core, scope) = (self.clone(), scope.clone());
-        DetachOnDrop::new(|| core.taken(scope, call, key, waits))
+        DetachOnDrop::new(|| core.taken(scope, call, admission, waits))
     }
 
     async fn taken(
         self: Arc<Self>,
         scope: Scope,
         call: Call<Box<SendMessageRequest>>,
-        key: Option<Admission>,
+        admission: Option<Admission>,
         waits: CallerWaits,
     ) -> Result<Taken, Error> {
         self.check_message(&call.request)?;
-        if let Some(key) = &key
-            && let Some(used) = self.store.admitted(&scope, key).await.map_err(from_store)?
+        if let Some(admission) = &admission
+            && let Some(used) = self.store.admitted(&scope, admission).await.map_err(from_store)?
         {
             return Ok(Taken::Repeats(used.task));
         }
-        let incoming = Incoming::new(call, key.clone(), waits);
+        let incoming = Incoming::new(call, admission.clone(), waits);
         let taken = match incoming.message.task_id.clone() {
-            Some(id) => self.clone().follow_up(&scope, &id, incoming).await,
+            Some(id) => self.clone().follow_up(&TaskKey { scope: scope.clone(), id }, incoming).await,
             None => self.clone().open_task(&scope, incoming).await,
         };
         match taken {
-            Err(error) => self.unless_repeated(&scope, key.as_ref(), error).await.map(Taken::Repeats),
+            Err(error) => self.unless_repeated(&scope, admission.as_ref(), error).await.map(Taken::Repeats),
             taken => taken,
         }
     }
@@ -104,13 +104,18 @@ impl Core {
     }
 
     /// Makes a new task of a message, without committing anything yet.
-    pub(super) fn open(&self, incoming: &mut Incoming, always: bool) -> Result<Sink, Error> {
+    pub(super) fn open(
+        self: &Arc<Self>,
+        scope: &Scope,
+        incoming: &mut Incoming,
+        always: bool,
+    ) -> Result<Sink, Error> {
         let Incoming { message, configuration, context, .. } = incoming;
         let task_id = context.new_task.clone().unwrap_or_else(TaskId::generate);
         let context_id = message.context_id.clone().unwrap_or_else(|| ContextId::opened_by(&task_id));
         (message.task_id, message.context_id) = (Some(task_id.clone()), Some(context_id.clone()));
         let opens = always || contained("opens_task", || self.spec.agent.opens_task(message))?;
-        let sink = Sink::unopened(self, Task::submitted(task_id.clone(), context_id, message.clone()));
+        let sink = Sink::unopened(self, scope, Task::submitted(task_id.clone(), context_id, message.clone()));
         let push = configuration.as_mut().and_then(|wanted| wanted.task_push_notification_config.take());
         if let Some(config) = push {
             sink.set_push(self.inline_push(config, &task_id, context.version)?);
@@ -132,18 +137,18 @@ impl Core {
         let (is_named, has_key) = (incoming.context.new_task.is_some(), incoming.admission.is_some());
         // What has a name is a task, and what has a key is written down: before the agent hears of it, so that of two that
         // would begin the same one only one runs.
-        let sink = self.open(&mut incoming, is_named)?;
+        let sink = self.open(scope, &mut incoming, is_named)?;
         let reservation = sink.is_unopened().then(|| Box::new(Reservation::new(&sink, &incoming)));
         let key = incoming.admission.take();
         let mut live = None;
         if reservation.is_none() && (has_key || is_named) {
-            let entered = self.live.enter(scope, sink.task_id());
+            let entered = self.live.enter(&sink.key);
             let is_first = is_named || entered.claim(&sink);
             debug_assert!(is_first, "nobody knows of a task that has just been made up");
             let mut batch = sink.take_batch();
             batch.admission = key.clone();
             let hold = incoming.context.hold.clone();
-            let appended = self.append(scope, sink.task_id(), batch, hold, Sent::Answered).await;
+            let appended = self.append(&sink.key, batch, hold, Sent::Answered).await;
             entered.publish(appended.map_err(from_store)?.events, false);
             if is_named && !entered.claim_known(&sink) {
                 // Somebody who knew the name has said more already, and has the first turn.
@@ -154,7 +159,7 @@ impl Core {
         }
         let referenced = self.referenced(scope, &incoming.message).await;
         let found = Found { referenced, ..Found::default() };
-        let mut drive = self.prepare(scope.clone(), sink, live, incoming, found);
+        let mut drive = Drive::new(sink, live, incoming, found);
         drive.reservation = reservation;
         if has_key && drive.reservation.is_some() {
             drive.reserve(key).await.map_err(from_store)?;
@@ -163,13 +168,8 @@ impl Core {
     }
 
     /// A message for a task that exists.
-    async fn follow_up(
-        self: Arc<Self>,
-        scope: &Scope,
-        id: &TaskId,
-        mut incoming: Box<Incoming>,
-    ) -> Result<Taken, Error> {
-        let snapshot = self.snapshot(scope, id).await?;
+    async fn follow_up(self: Arc<Self>, key: &TaskKey, mut incoming: Box<Incoming>) -> Result<Taken, Error> {
+        let snapshot = self.snapshot(key).await?;
         let task = snapshot.task.value()?;
         // A message that names a task and a conversation must name the conversation of the task.
         let asked = incoming.message.context_id.take();
@@ -178,18 +178,18 @@ impl Core {
         }
         incoming.message.context_id = Some(context_of(&task));
         if snapshot.task.is_over() {
-            return Err(task_is_over(id));
+            return Err(task_is_over(&key.id));
         }
-        let (live, sink) = self.claim(scope, &task);
+        let (live, sink) = self.claim(key, &task);
         let Some(sink) = sink else { return self.queue_up(live, incoming) };
         let drive = self.begin(live, sink, incoming).await?;
         Ok(Taken::Starts(drive.start().await))
     }
 
     /// Makes a task live, and claims it for a turn unless it has one.
-    pub(super) fn claim(&self, scope: &Scope, task: &Task) -> (Arc<Live>, Option<Sink>) {
-        let live = self.live.enter(scope, &task.id);
-        let sink = Sink::working(self, task.id.clone(), context_of(task));
+    pub(super) fn claim(self: &Arc<Self>, key: &TaskKey, task: &Task) -> (Arc<Live>, Option<Sink>) {
+        let live = self.live.enter(key);
+        let sink = Sink::working(self, key.clone(), context_of(task));
         let is_free = live.claim(&sink);
         (live, is_free.then_some(sink))
     }
@@ -214,10 +214,11 @@ impl Core {
         sink: Sink,
         mut incoming: Box<Incoming>,
     ) -> Result<Box<Drive>, Error> {
-        let (scope, task_id, context_id) = (live.scope(), live.task_id().clone(), sink.context_id().clone());
+        let (key, context_id) = (&live.key, sink.context_id().clone());
+        let task_id = key.id.clone();
         let Incoming { message, is_new, configuration, context, admission, waits, .. } = &mut *incoming;
         (message.task_id, message.context_id) = (Some(task_id.clone()), Some(context_id.clone()));
-        let before = self.snapshot(scope, &task_id).await?;
+        let before = self.snapshot(key).await?;
         // What earlier turns consumed counts on.
         let task = before.task.value()?;
         if let Some(consumed) = consumed_by(&task) {
@@ -235,8 +236,8 @@ impl Core {
         let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
         batch.status(update, said);
         let (hold, waits) = (context.hold.clone(), *waits);
-        let appended = self.append(scope, &task_id, batch, hold, Sent::Answered).await.map_err(from_store)?;
-        let referenced = self.referenced(scope, message).await;
+        let appended = self.append(key, batch, hold, Sent::Answered).await.map_err(from_store)?;
+        let referenced = self.referenced(&key.scope, message).await;
         let state = match &before.state {
             // What was kept of the call while it waited is nothing to the agent, which has not heard of it.
             Some(state) if Waits::is(state) => self.first_state(),
@@ -244,7 +245,7 @@ impl Core {
         };
         live.publish(appended.events, false);
         let found = Found { task: Some(task), state, referenced, ..Found::default() };
-        let mut drive = self.prepare(scope.clone(), sink, Some(live.clone()), incoming, found);
+        let mut drive = Drive::new(sink, Some(live.clone()), incoming, found);
         drive.before = Some(before).filter(|_| waits == CallerWaits::ForEvents);
         Ok(drive)
     }

@@ -8,46 +8,34 @@ use chancery_protocol::{
 };
 use chancery_store::{Batch, Scope, StoreError};
 
-use super::Core;
 use super::detach::spawn;
 use super::failure::from_store;
 use super::queue::AnswerSender;
 use super::recover::last_said;
+use super::sink::Sink;
 use super::start::Incoming;
 use crate::agent::Sent;
 
-/// A turn's way back to the runtime that runs it.
-#[derive(Clone)]
-pub(crate) struct TurnHandle {
-    core: Arc<Core>,
-    scope: Scope,
-    task: TaskId,
-}
-
 /// A message that a running turn takes. It is answered with the task when [`Delivered::answer`] is called or it is dropped.
 pub struct Delivered {
-    handle: TurnHandle,
+    sink: Arc<Sink>,
     incoming: Box<Incoming>,
     answer: Option<AnswerSender>,
     /// Whether its call pays for the task from now on, which waited for its client.
     pays_for_task: bool,
 }
 
-impl TurnHandle {
-    pub(super) fn new(core: Arc<Core>, scope: Scope, task: TaskId) -> Self {
-        Self { core, scope, task }
-    }
-
+impl Sink {
     /// The task as the journal has it.
     pub(crate) async fn task(&self) -> Result<Arc<Task>, Error> {
-        self.core.snapshot(&self.scope, &self.task).await?.task.value()
+        self.core.snapshot(&self.key).await?.task.value()
     }
 
     /// The same of any task that belongs to the same caller and agent.
     #[cfg(feature = "client")]
     pub(crate) async fn sibling(&self, id: &TaskId) -> Option<crate::agent::TaskHandle> {
-        let found = self.core.store.snapshot(&self.scope, id).await.ok()?;
-        let principal = self.core.own_context(&self.scope).principal;
+        let found = self.core.store.snapshot(&self.key.scope, id).await.ok()?;
+        let principal = self.core.own_context(&self.key.scope).principal;
         Some(crate::agent::TaskHandle { principal, task: id.clone(), state: found.state })
     }
 
@@ -58,42 +46,42 @@ impl TurnHandle {
     }
 
     pub(crate) fn scope(&self) -> &Scope {
-        &self.scope
+        &self.key.scope
     }
 
     /// Has the call of a task admitted anew that waited for its client and goes on, and gives what it holds. Without gates
     /// nothing has to be.
     pub(crate) async fn readmit(&self) -> Result<Option<Arc<dyn Hold>>, Error> {
-        let (core, scope, id) = (&self.core, &self.scope, &self.task);
-        if let Some(held) = core.holds.of(scope, id) {
+        let (core, key) = (&self.core, &self.key);
+        if let Some(held) = core.holds.of(key) {
             return Ok(Some(held));
         }
         let task = self.task().await?;
         let Some(said) = last_said(&task) else { return Ok(None) };
-        let Some(hold) = core.admit_again(scope, said).await?.hold else { return Ok(None) };
+        let Some(hold) = core.admit_again(&key.scope, said).await?.hold else { return Ok(None) };
         consumed_by(&task).into_iter().for_each(|consumed| hold.resume(consumed));
-        let recorded = core.append(scope, id, Box::default(), Some(hold.clone()), Sent::Answered).await;
+        let recorded = core.append(key, Box::default(), Some(hold.clone()), Sent::Answered).await;
         recorded.map(|_| Some(hold)).map_err(from_store)
     }
 
     /// The agent has been asked about a task that waits: whoever looks at it may see it now.
     #[cfg(feature = "client")]
     pub(crate) fn refreshed(&self) {
-        if let Some(live) = self.core.live.find(&self.scope, &self.task) {
+        if let Some(live) = self.core.live.find(&self.key) {
             live.change(|work| work.is_refreshing = false);
         }
     }
 
     /// The next message that comes for the task while its turn runs.
-    pub(crate) async fn delivered(&self) -> Delivered {
+    pub(crate) async fn delivered(self: &Arc<Self>) -> Delivered {
         loop {
-            let Some(live) = self.core.live.find(&self.scope, &self.task) else {
+            let Some(live) = self.core.live.find(&self.key) else {
                 return std::future::pending().await;
             };
             live.until(|work| !work.queue.is_empty()).await;
             let Some(queued) = live.work.lock().queue.pop_front() else { continue };
             let (incoming, answer) = (queued.incoming, Some(queued.answer));
-            let mut delivered = Delivered { handle: self.clone(), incoming, answer, pays_for_task: false };
+            let mut delivered = Delivered { sink: self.clone(), incoming, answer, pays_for_task: false };
             match delivered.begin().await {
                 Ok(()) => return delivered,
                 Err(error) => delivered.answer(Err(error)).await,
@@ -126,26 +114,25 @@ impl Delivered {
     /// Writes the call down, and uses its key up. It pays for the task if no other call does, and has a record of its own
     /// otherwise.
     async fn begin(&mut self) -> Result<(), Error> {
-        let TurnHandle { core, scope, task } = &self.handle;
-        let message = self.incoming.message.clone();
-        self.incoming.message = message.in_task(task.clone());
+        let Sink { core, key, .. } = &*self.sink;
+        self.incoming.message.task_id = Some(key.id.clone());
         let mut batch = Box::new(Batch::default());
         batch.admission = self.incoming.admission.take();
         let hold = self.incoming.context.hold.clone();
-        self.pays_for_task = hold.is_some() && core.holds.of(scope, task).is_none();
+        self.pays_for_task = hold.is_some() && core.holds.of(key).is_none();
         let written = if self.pays_for_task {
-            let consumed = consumed_by(&*self.handle.task().await?);
+            let consumed = consumed_by(&*self.sink.task().await?);
             hold.iter().zip(consumed).for_each(|(hold, consumed)| hold.resume(consumed));
-            core.append(scope, task, batch, hold, Sent::Answered).await
+            core.append(key, batch, hold, Sent::Answered).await
         } else {
-            batch.edge = hold.as_ref().map(|hold| hold.begin(task));
-            let written = core.store.append(scope, task, batch).await;
+            batch.edge = hold.as_ref().map(|hold| hold.begin(&key.id));
+            let written = core.store.append(&key.scope, &key.id, batch).await;
             hold.iter().filter(|_| written.is_ok()).for_each(|hold| hold.began());
             written
         };
         match written {
             Ok(_) => Ok(()),
-            Err(StoreError::Duplicate { .. }) => Err(from_store(StoreError::NotFound { id: task.clone() })),
+            Err(StoreError::Duplicate { .. }) => Err(from_store(StoreError::NotFound { id: key.id.clone() })),
             Err(error) => Err(from_store(error)),
         }
     }
@@ -154,9 +141,9 @@ impl Delivered {
     #[cfg(feature = "client")]
     pub(crate) async fn answer_when_shown(self) {
         let at_once = self.configuration().is_some_and(|wanted| wanted.return_immediately);
-        let TurnHandle { core, scope, task } = self.handle.clone();
         if !at_once {
-            let settled = core.settled(&scope, &task);
+            let core = &self.sink.core;
+            let settled = core.settled(&self.sink.key);
             let _ = tokio::time::timeout(core.spec.blocking_timeout, settled).await;
         }
         self.answer(Ok(())).await;
@@ -165,7 +152,7 @@ impl Delivered {
     /// Answers the client with the task as it stands, or with an error, and settles the call.
     pub async fn answer(mut self, outcome: Result<(), Error>) {
         if let Some(answer) = self.answer.take() {
-            self.handle.clone().answer(self.own_hold(), answer, outcome).await;
+            self.sink.answer_delivered(self.own_hold(), answer, outcome).await;
         }
     }
 
@@ -175,14 +162,19 @@ impl Delivered {
     }
 }
 
-impl TurnHandle {
-    async fn answer(self, hold: Option<Arc<dyn Hold>>, sender: AnswerSender, outcome: Result<(), Error>) {
-        let Self { core, scope, task } = &self;
-        let snapshot = core.snapshot(scope, task).await;
+impl Sink {
+    async fn answer_delivered(
+        &self,
+        hold: Option<Arc<dyn Hold>>,
+        sender: AnswerSender,
+        outcome: Result<(), Error>,
+    ) {
+        let Self { core, key, .. } = self;
+        let snapshot = core.snapshot(key).await;
         if let (Some(hold), Ok(snapshot)) = (hold, &snapshot) {
             let outcome = CallOutcome::Task(snapshot.task.state());
-            if let Err(error) = core.record_call(&*hold, task, outcome, None).await {
-                tracing::error!(task.id = %task, %error, "the record of a call for task {task} is lost");
+            if let Err(error) = core.record_call(&*hold, &key.id, outcome, None).await {
+                tracing::error!(task.id = %key.id, %error, "the record of a call for task {} is lost", key.id);
             }
         }
         let answer = match outcome {
@@ -194,7 +186,7 @@ impl TurnHandle {
 
     /// Waits until the turn that runs has ended and said so.
     async fn turn_over(&self) {
-        let live = self.core.live.find(&self.scope, &self.task);
+        let live = self.core.live.find(&self.key);
         let running = live.and_then(|live| live.work.lock().running.clone());
         if let Some(running) = running {
             let _ = tokio::time::timeout(self.core.spec.blocking_timeout, running.cancelled()).await;
@@ -206,10 +198,10 @@ impl TurnHandle {
 impl Drop for Delivered {
     fn drop(&mut self) {
         let Some(answer) = self.answer.take() else { return };
-        let (handle, hold) = (self.handle.clone(), self.own_hold());
+        let (sink, hold) = (self.sink.clone(), self.own_hold());
         spawn(async move {
-            handle.turn_over().await;
-            handle.answer(hold, answer, Ok(())).await;
+            sink.turn_over().await;
+            sink.answer_delivered(hold, answer, Ok(())).await;
         });
     }
 }
@@ -217,12 +209,6 @@ impl Drop for Delivered {
 /// What the turns of a task have consumed so far.
 pub(super) fn consumed_by(task: &Task) -> Option<Usage> {
     task.metadata.as_ref().and_then(|known| known.entry(USAGE_EXTENSION).ok().flatten())
-}
-
-impl fmt::Debug for TurnHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TurnHandle").field("task", &self.task).finish_non_exhaustive()
-    }
 }
 
 impl fmt::Debug for Delivered {
