@@ -15,6 +15,7 @@ use super::PushLimits;
 use super::backoff::retry_after;
 use crate::egress::{ConnectError, Connector, Egress};
 use crate::protocol::{TaskPushNotificationConfig, Version};
+use crate::runtime::chain;
 
 /// Posts events.
 pub(super) struct Poster {
@@ -87,6 +88,7 @@ impl Poster {
             Err(_) => Posted::Failed(Reason::Timeout, None),
             Ok(Ok(response)) => judge(response).await,
             Ok(Err(error)) => {
+                // None of the texts in it holds a URL.
                 let reason = Reason::NoAnswer(chain(&error));
                 let refused = ConnectError::refusal(&error).is_some();
                 if refused { Posted::Rejected(reason) } else { Posted::Failed(reason, None) }
@@ -160,12 +162,6 @@ async fn judge(response: Response<Incoming>) -> Posted {
 fn is_final(status: StatusCode) -> bool {
     let passing = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
     (status.is_client_error() || status.is_redirection()) && !passing.contains(&status)
-}
-
-/// An error with what caused it. None of the texts in it holds a URL.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 impl fmt::Display for Reason {

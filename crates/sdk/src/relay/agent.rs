@@ -113,17 +113,15 @@ impl RemoteAgent {
     /// Whom to ask about a task, and by which id.
     fn whereabouts(&self, task: &TaskHandle) -> Option<(Client, TaskId)> {
         let state = RemoteState::of_task(task);
-        let peer = self.peers.holder(&state.remote)?;
+        let peer = self.peers.of_name(&state.remote)?;
         Some((peer.client.clone(), state.task?))
     }
 
     /// The member that a message goes to: the one that has its task, or the one that was chosen.
     pub(super) fn peer_for(&self, turn: &Turn, state: &RemoteState) -> Result<Arc<Peer>, Failure> {
-        let peer = match (&state.task, state.sent) {
-            (None, 0) => self.peers.chosen(turn.facts.context.peer.as_deref()),
-            _ => self.peers.holder(&state.remote),
-        };
-        peer.ok_or_else(|| {
+        let is_new = state.task.is_none() && state.sent == 0;
+        let chosen = turn.facts.context.peer.as_deref().unwrap_or_default();
+        self.peers.of_name(if is_new { chosen } else { &state.remote }).ok_or_else(|| {
             let error = Error::with_message(ErrorCode::Unavailable, GONE);
             Failure::protocol(error.about("taskId", turn.task_id().as_str())).never_sent()
         })

@@ -79,29 +79,19 @@ impl RelayPeers {
         *self.0.watch.write() = Some(watch);
     }
 
-    /// The one that a new task is for: the one that was chosen, or else the first.
-    pub(super) fn chosen(&self, name: Option<&str>) -> Option<Arc<Peer>> {
-        match name {
-            Some(name) if self.0.is_pool => self.named(name),
-            _ => self.0.peers.read().first().cloned(),
+    /// The one that was chosen for a new task, or that has a task; the first if nobody was chosen. Tasks from before there were
+    /// several are the first one's.
+    pub(super) fn of_name(&self, name: &str) -> Option<Arc<Peer>> {
+        let peers = self.0.peers.read();
+        match self.0.is_pool && !name.is_empty() {
+            true => peers.iter().find(|peer| *peer.name == *name).cloned(),
+            false => peers.first().cloned(),
         }
     }
 
     /// One that has not been tried yet.
     pub(super) fn untried(&self, tried: &[Arc<str>]) -> Option<Arc<Peer>> {
         self.0.peers.read().iter().find(|peer| !tried.contains(&peer.name)).cloned()
-    }
-
-    /// The one that has a task. Tasks from before there were several are the first one's.
-    pub(super) fn holder(&self, name: &str) -> Option<Arc<Peer>> {
-        match self.0.is_pool && !name.is_empty() {
-            true => self.named(name),
-            false => self.0.peers.read().first().cloned(),
-        }
-    }
-
-    fn named(&self, name: &str) -> Option<Arc<Peer>> {
-        self.0.peers.read().iter().find(|peer| *peer.name == *name).cloned()
     }
 
     /// A task of this one is there.

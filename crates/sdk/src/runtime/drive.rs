@@ -86,7 +86,7 @@ impl Drive {
             }
             Err(error) => return self.lost(error),
         };
-        self.release_agent(matches!(ending, Ending::Abandoned));
+        self.release_agent();
         match ending {
             Ending::Returned(Ok(outcome)) => self.ended(outcome).await,
             Ending::Returned(Err(failure)) => self.failed(failure).await,
@@ -397,16 +397,13 @@ impl Drive {
     /// The store failed: what was not committed was never shown, and nothing more can be said.
     fn lost(&mut self, error: StoreError) -> Result<Answer, Error> {
         tracing::error!(task.id = %self.sink.task_id(), error = %error, "turn of task {} is lost", self.sink.task_id());
-        self.release_agent(false);
+        self.release_agent();
         self.finish(true);
         Err(from_store(error))
     }
 
     /// Drops the agent's future, which stops whatever it was doing.
-    fn release_agent(&mut self, is_abandoned: bool) {
-        if is_abandoned {
-            self.sink.abandon();
-        }
+    fn release_agent(&mut self) {
         let idle: AgentFuture = Box::pin(std::future::pending());
         let agent = std::mem::replace(&mut self.agent, idle);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(agent))) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    ContextId, Error, ErrorCode, Json, KeptTask, Message, TaskId, TaskState, TaskStatus,
-    TaskStatusUpdateEvent, TaskView,
+    ContextId, Error, ErrorCode, Json, KeptTask, Message, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    TaskView,
 };
 use chancery_store::{Appended, Batch, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -43,23 +43,16 @@ impl Core {
     }
 
     /// Ends a task for a reason of this server's, and tells the agent if it works elsewhere.
-    pub(super) async fn stop(&self, key: TaskKey, outcome: Outcome) -> Result<bool, Error> {
-        let Outcome { state, message, .. } = outcome;
-        let again = || Outcome { state, message: message.clone(), ..Outcome::completed() };
-        if self.end_reserved(&key, again()) {
+    pub(super) async fn stop(&self, key: TaskKey, why: String) -> Result<bool, Error> {
+        if self.end_reserved(&key, Outcome::failed(&why)) {
             return Ok(true);
         }
         let sent = if self.spec.works_elsewhere { Sent::Unanswered } else { Sent::Answered };
-        match self.end_from_outside(&key, again(), sent).await {
-            Ok(_) => {
-                if self.spec.works_elsewhere {
-                    self.tell_agent_of_end(&key).await;
-                }
-                Ok(true)
-            }
-            Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
-            Err(error) => Err(error),
+        let has_ended = had_effect(self.end_from_outside(&key, Outcome::failed(why), sent).await)?;
+        if has_ended && self.spec.works_elsewhere {
+            self.tell_agent_of_end(&key).await;
         }
+        Ok(has_ended)
     }
 
     /// Has a call end that is no task yet. Whether it was one.
@@ -86,21 +79,22 @@ impl Core {
     /// turn which never yields cannot hold it up.
     async fn end_from_outside(&self, key: &TaskKey, outcome: Outcome, sent: Sent) -> Result<TaskView, Error> {
         let Outcome { state, message, .. } = outcome;
-        let snapshot = self.snapshot(key).await?;
-        let context_id = snapshot.task.value()?.context_id.clone();
-        let batch = self.last_status(&key.id, context_id, state, message);
-        match self.append(key, batch, None, sent).await {
-            Ok(appended) => Ok(TaskView::whole(self.show_end(key, appended))),
+        let context_id = self.snapshot(key).await?.task.value()?.context_id.clone();
+        let batch = self.last_status(key, context_id, state, message);
+        let task = match self.append(key, batch, None, sent).await {
+            Ok(appended) => self.show_end(key, appended),
             Err(StoreError::Transition { from: TaskState::Canceled, .. }) if state == TaskState::Canceled => {
-                Ok(TaskView::whole(self.snapshot(key).await?.task))
+                self.snapshot(key).await?.task
             }
             Err(StoreError::Transition { from, .. }) => {
-                Err(Error::with_message(ErrorCode::TaskNotCancelable, "The task has already ended")
+                let text = "The task has already ended";
+                return Err(Error::with_message(ErrorCode::TaskNotCancelable, text)
                     .about("taskId", key.id.as_str())
-                    .about("state", from.as_str()))
+                    .about("state", from.as_str()));
             }
-            Err(error) => Err(from_store(error)),
-        }
+            Err(error) => return Err(from_store(error)),
+        };
+        Ok(TaskView::whole(task))
     }
 
     /// Ends a task that has no turn. Whether somebody else was not faster.
@@ -111,7 +105,7 @@ impl Core {
         (state, why): (TaskState, &str),
         sent: Sent,
     ) -> Result<bool, StoreError> {
-        let batch = self.last_status(&key.id, context_id, state, Some(Message::agent(why)));
+        let batch = self.last_status(key, context_id, state, Some(Message::agent(why)));
         match self.append_promised(key, batch, sent).await {
             Ok(appended) => {
                 self.show_end(key, appended);
@@ -124,12 +118,12 @@ impl Core {
 
     fn last_status(
         &self,
-        id: &TaskId,
+        key: &TaskKey,
         context_id: Option<ContextId>,
         state: TaskState,
         said: Option<Message>,
     ) -> Box<Batch> {
-        let (task_id, context_id) = (id.clone(), context_id.unwrap_or_else(|| "".into()));
+        let (task_id, context_id) = (key.id.clone(), context_id.unwrap_or_else(|| "".into()));
         let said = said.map(|said| said.in_task(task_id.clone()).in_context(context_id.clone()));
         let status = TaskStatus::at(self.store.clock().millis(), state, said);
         let mut batch = Box::new(Batch::default());
@@ -145,5 +139,14 @@ impl Core {
             live.refuse_queue();
         }
         appended.task
+    }
+}
+
+/// Whether there was anything to end.
+pub(super) fn had_effect<T>(ended: Result<T, Error>) -> Result<bool, Error> {
+    match ended {
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -38,6 +38,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::agent::Outcome;
 use crate::spec::AgentSpec;
+use end::had_effect;
 use failure::{from_store, no_extended_card};
 use holds::Holds;
 use journal::view;
@@ -45,6 +46,8 @@ use live::{LiveTasks, TaskKey};
 
 pub use delivered::Delivered;
 pub(crate) use detach::{DetachOnDrop, spawn};
+#[cfg(feature = "server")]
+pub(crate) use failure::chain;
 pub(crate) use failure::contained;
 pub use push::Notifier;
 pub(crate) use queued::Readmitter;
@@ -130,8 +133,8 @@ impl Runtime {
     /// was anything to end.
     pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
         let (core, key) = (self.core.clone(), self.core.key(principal, task_id));
-        let outcome = Outcome::failed(why);
-        DetachOnDrop::new(|| async move { core.stop(key, outcome).await }).await
+        let why = why.to_owned();
+        DetachOnDrop::new(|| async move { core.stop(key, why).await }).await
     }
 
     /// Cancels a task, also one that its caller has not been shown yet. Says whether there was anything to cancel.
@@ -141,11 +144,7 @@ impl Runtime {
         if core.end_reserved(&key, Outcome::canceled()) {
             return Ok(true);
         }
-        match DetachOnDrop::new(|| core.cancel(key)).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == ErrorCode::TaskNotCancelable => Ok(false),
-            Err(error) => Err(error),
-        }
+        had_effect(DetachOnDrop::new(|| core.cancel(key)).await)
     }
 
     /// Whether the agent is elsewhere.
@@ -189,6 +188,12 @@ impl Runtime {
         *self.core.readmitter.write() = Some(readmitter);
     }
 
+    /// The agent, for a call that may be made.
+    fn checked<R>(&self, call: &Call<R>) -> Result<Arc<Core>, Error> {
+        self.core.check(&call.context)?;
+        Ok(self.core.clone())
+    }
+
     /// How many turns are running, not counting those that have not waited for anything yet.
     pub fn running_turns(&self) -> usize {
         self.core.live.count(|work| work.running.is_some())
@@ -196,53 +201,43 @@ impl Runtime {
 }
 
 impl Endpoint for Runtime {
-    fn send_message(
+    async fn send_message(
         &self,
         call: Call<Box<SendMessageRequest>>,
-    ) -> impl Future<Output = Result<SendMessageResponse<TaskView>, Error>> + Send {
-        let core = self.core.clone();
-        async move {
-            core.check(&call.context)?;
-            core.send(call).await
-        }
+    ) -> Result<SendMessageResponse<TaskView>, Error> {
+        self.checked(&call)?.send(call).await
     }
 
-    fn send_streaming_message(
+    async fn send_streaming_message(
         &self,
         call: Call<Box<SendMessageRequest>>,
-    ) -> impl Future<Output = Result<EventStream, Error>> + Send {
-        let core = self.core.clone();
-        async move {
-            core.check(&call.context)?;
-            core.check_streaming()?;
-            core.stream(call).await
-        }
+    ) -> Result<EventStream, Error> {
+        let core = self.checked(&call)?;
+        core.check_streaming()?;
+        core.stream(call).await
     }
 
     async fn get_task(&self, call: Call<GetTaskRequest>) -> Result<TaskView, Error> {
-        self.core.check(&call.context)?;
+        let core = self.checked(&call)?;
         call.request.validate()?;
-        let key = self.core.known_as(&call).await?;
-        let task = self.core.look_at(&key).await?;
+        let key = core.known_as(&call).await?;
+        let task = core.look_at(&key).await?;
         Ok(view(task, call.request.history_length))
     }
 
     async fn list_tasks(&self, call: Call<ListTasksRequest>) -> Result<TaskPage, Error> {
-        self.core.check(&call.context)?;
-        self.core.list(&call).await
+        self.checked(&call)?.list(&call).await
     }
 
     async fn cancel_task(&self, call: Call<CancelTaskRequest>) -> Result<TaskView, Error> {
-        self.core.check(&call.context)?;
-        let core = self.core.clone();
+        let core = self.checked(&call)?;
         let key = core.key(&call.context.principal, &call.request.id);
         // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
         DetachOnDrop::new(|| core.cancel(key)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
-        self.core.check(&call.context)?;
-        self.core.check_streaming()?;
+        self.checked(&call)?.check_streaming()?;
         let (snapshot, events) = self.core.subscribe(&call).await?;
         if snapshot.task.state().is_interrupted() {
             let key = self.core.key(&call.context.principal, &call.request.id);
@@ -255,29 +250,25 @@ impl Endpoint for Runtime {
         &self,
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.core.check(&call.context)?;
-        self.core.create_push_config(call).await
+        self.checked(&call)?.create_push_config(call).await
     }
 
     async fn get_push_config(
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.core.check(&call.context)?;
-        self.core.get_push_config(call).await
+        self.checked(&call)?.get_push_config(call).await
     }
 
     async fn list_push_configs(
         &self,
         call: Call<ListTaskPushNotificationConfigsRequest>,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
-        self.core.check(&call.context)?;
-        self.core.list_push_configs(call).await
+        self.checked(&call)?.list_push_configs(call).await
     }
 
     async fn delete_push_config(&self, call: Call<PushNotificationConfigRequest>) -> Result<(), Error> {
-        self.core.check(&call.context)?;
-        self.core.delete_push_config(call).await
+        self.checked(&call)?.delete_push_config(call).await
     }
 
     fn has_queue(&self) -> bool {
@@ -289,10 +280,10 @@ impl Endpoint for Runtime {
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
-        self.core.check(&call.context)?;
-        match &self.core.spec.extended_card {
+        let core = self.checked(&call)?;
+        match &core.spec.extended_card {
             Some(make) => {
-                let public = (*self.core.card).clone();
+                let public = (*core.card).clone();
                 contained("extended_card", || make(&call.context.principal, public)).map(Arc::new)
             }
             None => Err(no_extended_card()),

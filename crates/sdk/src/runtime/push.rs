@@ -7,10 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Call, Error, ErrorCode, ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse,
-    PushConfigId, PushNotificationConfigRequest, RequestLimits, TaskId, TaskPushNotificationConfig, Version,
+    Call, CallContext, Error, ErrorCode, ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse, PushConfigId, PushNotificationConfigRequest, RequestLimits,
+    TaskId, TaskPushNotificationConfig, Version,
 };
-use chancery_store::{Registration, StoreError};
+use chancery_store::{Registration, Scope, StoreError};
 
 use super::Core;
 use super::failure::from_store;
@@ -46,8 +47,7 @@ impl Core {
         &self,
         call: Call<TaskPushNotificationConfig>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.check_push()?;
-        let scope = self.scope(&call.context.principal);
+        let scope = self.push_scope(&call.context)?;
         let config = call.request;
         config.validate(&RequestLimits::default())?;
         let task = config.task_id.clone().unwrap_or_else(|| "".into());
@@ -66,8 +66,7 @@ impl Core {
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        self.check_push()?;
-        let scope = self.scope(&call.context.principal);
+        let scope = self.push_scope(&call.context)?;
         call.request.validate()?;
         let PushNotificationConfigRequest { task_id, id, .. } = &call.request;
         let found = self.store.push_config(&scope, task_id, id).await.map_err(from_store)?;
@@ -79,8 +78,7 @@ impl Core {
         &self,
         call: Call<ListTaskPushNotificationConfigsRequest>,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
-        self.check_push()?;
-        let scope = self.scope(&call.context.principal);
+        let scope = self.push_scope(&call.context)?;
         call.request.validate()?;
         let found = self.store.push_configs(&scope, &call.request.task_id).await.map_err(from_store)?;
         Ok(ListTaskPushNotificationConfigsResponse {
@@ -94,8 +92,7 @@ impl Core {
         &self,
         call: Call<PushNotificationConfigRequest>,
     ) -> Result<(), Error> {
-        self.check_push()?;
-        let scope = self.scope(&call.context.principal);
+        let scope = self.push_scope(&call.context)?;
         call.request.validate()?;
         let PushNotificationConfigRequest { task_id, id, .. } = &call.request;
         match self.store.delete_push_config(&scope, task_id, id).await {
@@ -112,10 +109,15 @@ impl Core {
         }
     }
 
+    /// Whose configurations a call is about.
+    fn push_scope(&self, context: &CallContext) -> Result<Scope, Error> {
+        self.check_push()?;
+        Ok(self.scope(&context.principal))
+    }
+
     fn check_receiver(&self, config: &TaskPushNotificationConfig, field: &str) -> Result<(), Error> {
-        match &self.notifier {
-            Some(notifier) => notifier.check(&config.url).map_err(|why| Error::invalid_field(field, why)),
-            None => Err(ErrorCode::PushNotificationNotSupported.into()),
-        }
+        self.check_push()?;
+        let checked = self.notifier.iter().try_for_each(|notifier| notifier.check(&config.url));
+        checked.map_err(|why| Error::invalid_field(field, why))
     }
 }

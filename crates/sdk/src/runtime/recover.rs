@@ -10,7 +10,6 @@ use chancery_store::{ReservedCall, Scope, Snapshot, StoreError, Unfinished};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 
 use super::Core;
-use super::delivered::consumed_by;
 use super::drive::Drive;
 use super::failure::from_store;
 use super::live::{Live, TaskKey};
@@ -172,7 +171,6 @@ impl Core {
         live.catch_up(snapshot.number, false);
         let mut context = self.own_context(&key.scope);
         context.hold = self.holds.of(key);
-        consumed_by(&task).into_iter().for_each(|consumed| sink.resume_usage(consumed));
         let said = last_said(&task).unwrap_or_else(|| Message::user("").in_task(task.id.clone()));
         let incoming = Incoming::again(said, context, CallerWaits::ForOutcome);
         let found = Found { task: Some(task), state: snapshot.state, purpose, ..Found::default() };

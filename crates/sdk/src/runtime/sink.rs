@@ -50,7 +50,6 @@ struct Inner {
     recorded: u64,
     taken: u64,
     committed: u64,
-    abandoned: bool,
     dispatch: DispatchState,
     /// What the call was let through with; none while the task waits for its client.
     hold: Option<Arc<dyn Hold>>,
@@ -107,7 +106,6 @@ impl Sink {
             recorded: 0,
             taken: 0,
             committed: 0,
-            abandoned: false,
             dispatch: DispatchState::Not,
             hold: None,
             said: Vec::new(),
@@ -223,7 +221,7 @@ impl Sink {
             match event {
                 StreamResponse::Task(_) => {}
                 StreamResponse::ArtifactUpdate(_) if !self.core.spec.works_elsewhere => {
-                    inner.ensure_working(self)
+                    inner.ensure_working(self);
                 }
                 _ => inner.open(),
             }
@@ -325,16 +323,10 @@ impl Sink {
         self.changed.notify_waiters();
     }
 
-    /// The process winds down: the work goes on elsewhere, and so does the task.
-    pub(super) fn abandon(&self) {
-        self.inner.lock().abandoned = true;
-        self.close();
-    }
-
-    /// Whether the turn ends only because the process does.
+    /// Whether nobody serves the agent any more: the work goes on elsewhere, and so does the task.
     #[cfg(feature = "client")]
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.inner.lock().abandoned
+        self.core.abandoned.is_cancelled()
     }
 
     /// Creates the task, if that is still to be done.

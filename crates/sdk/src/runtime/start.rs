@@ -12,6 +12,7 @@ use chancery_protocol::{
 use chancery_store::{Admission, Snapshot};
 use tokio::sync::oneshot;
 
+use super::delivered::consumed_by;
 use super::drive::Drive;
 use super::live::Live;
 use super::sink::Sink;
@@ -101,6 +102,8 @@ impl Drive {
         let Incoming { message, configuration, metadata, mut context, waits, .. } = *incoming;
         let Found { task, state, referenced, purpose } = found;
         sink.set_hold(context.hold.take());
+        // What earlier turns consumed counts on.
+        task.as_deref().and_then(consumed_by).into_iter().for_each(|consumed| sink.resume_usage(consumed));
         let now = Instant::now();
         let limit = now.checked_add(sink.core.spec.turn_timeout).unwrap_or(now + NEVER);
         let deadline = context.deadline.map_or(limit, |deadline| deadline.min(limit));

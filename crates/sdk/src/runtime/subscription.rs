@@ -5,12 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::vec;
 
 use bytes::Bytes;
 use chancery_protocol::{BoxFuture, Error, Event, EventStream, Message, StreamResponse};
-use chancery_store::{Read, Snapshot, Store, StoreError};
-use futures_core::Stream;
+use chancery_store::{Read, Snapshot, Store};
+use futures_util::stream::{self, Stream};
 
 use super::failure::from_store;
 use super::live::{Found, Live, Watcher};
@@ -33,9 +32,6 @@ pub(super) struct Subscription {
 /// Where the streams of one turn end, if that is before the task does.
 #[derive(Debug, Default)]
 pub(super) struct TurnEnd(AtomicU64);
-
-/// A stream of events that are all there.
-struct All(vec::IntoIter<Event>);
 
 impl Subscription {
     /// Everything after an event.
@@ -75,11 +71,10 @@ impl Subscription {
     fn read_store(&self) -> BoxFuture<'static, Result<Vec<Event>, Error>> {
         let (store, live, cursor) = (self.store.clone(), self.watcher.live.clone(), self.cursor);
         Box::pin(async move {
-            let gone = |error: StoreError| from_store(error);
-            match store.read(&live.key.scope, &live.key.id, cursor, READ_AHEAD).await.map_err(gone)? {
+            match store.read(&live.key.scope, &live.key.id, cursor, READ_AHEAD).await.map_err(from_store)? {
                 Read::Events(events) => Ok(events),
                 Read::Compacted => {
-                    let snapshot = store.snapshot(&live.key.scope, &live.key.id).await.map_err(gone)?;
+                    let snapshot = store.snapshot(&live.key.scope, &live.key.id).await.map_err(from_store)?;
                     Ok(vec![snapshot_event(&snapshot)?])
                 }
             }
@@ -103,7 +98,7 @@ pub(super) fn only(message: Message) -> Result<EventStream, Error> {
 
 /// Exactly these events.
 pub(super) fn all(events: Vec<Event>) -> EventStream {
-    Box::pin(All(events.into_iter()))
+    Box::pin(stream::iter(events.into_iter().map(Ok)))
 }
 
 impl Stream for Subscription {
@@ -148,18 +143,6 @@ impl Stream for Subscription {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let ends = self.end.as_ref().is_some_and(|end| end.is_closed());
         (if ends { 0 } else { self.fetched.len() }, None)
-    }
-}
-
-impl Stream for All {
-    type Item = Result<Event, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(self.0.next().map(Ok))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
     }
 }
 

@@ -219,12 +219,8 @@ impl Core {
         let Incoming { message, is_new, configuration, context, admission, waits, .. } = &mut *incoming;
         (message.task_id, message.context_id) = (Some(task_id.clone()), Some(context_id.clone()));
         let before = self.snapshot(key).await?;
-        // What earlier turns consumed counts on.
         let task = before.task.value()?;
-        if let Some(consumed) = consumed_by(&task) {
-            sink.resume_usage(consumed);
-            context.hold.iter().for_each(|hold| hold.resume(consumed));
-        }
+        context.hold.iter().zip(consumed_by(&task)).for_each(|(hold, consumed)| hold.resume(consumed));
         let status = TaskStatus::at(self.store.clock().millis(), TaskState::Working, None);
         let mut batch = Box::new(Batch::default());
         batch.admission = admission.take();
