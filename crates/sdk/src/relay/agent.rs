@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{
-    CancelTaskRequest, Error, ErrorCode, Message, Principal, Request, Task, TaskId, TaskState,
-};
+use chancery_protocol::{CancelTaskRequest, Error, ErrorCode, Message, Request, Task, TaskId, TaskState};
 
 use super::clean::Scrubber;
 use super::exchange::Exchange;
@@ -45,8 +43,6 @@ pub(super) struct RemoteSettings {
 /// Tells who watches a pool that its member has a task, until that ends.
 pub(super) struct Tenancy<'a> {
     agent: &'a RemoteAgent,
-    owner: Principal,
-    task: TaskId,
     turn: &'a Turn,
     pub(super) is_over: bool,
 }
@@ -130,16 +126,15 @@ impl RemoteAgent {
 
 impl<'a> Tenancy<'a> {
     pub(super) fn begin(agent: &'a RemoteAgent, turn: &'a Turn, peer: &Peer) -> Self {
-        let (owner, task) = (turn.principal().clone(), turn.task_id().clone());
-        agent.peers.began(&owner, &task, turn.context_id(), peer);
-        Self { agent, owner, task, turn, is_over: true }
+        agent.peers.began(turn.principal(), turn.task_id(), turn.context_id(), peer);
+        Self { agent, turn, is_over: true }
     }
 }
 
 impl Drop for Tenancy<'_> {
     fn drop(&mut self) {
         if self.is_over && !self.turn.sink.is_abandoned() {
-            self.agent.peers.ended(&self.owner, &self.task);
+            self.agent.peers.ended(self.turn.principal(), self.turn.task_id());
         }
     }
 }

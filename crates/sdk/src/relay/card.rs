@@ -6,7 +6,8 @@ use crate::client::{CardSeen, Client};
 impl Relay {
     /// The clients of the agents behind it: first of the one whose card was found when it was made.
     pub fn clients(&self) -> Vec<Client> {
-        std::iter::once(self.client.clone()).chain(self.peers.others(&self.client)).collect()
+        let others = self.peers.clients().into_iter().filter(|client| !client.is(&self.client));
+        std::iter::once(self.client.clone()).chain(others).collect()
     }
 
     /// Of those, the first that has shown a good one when it was last asked, or else the first.

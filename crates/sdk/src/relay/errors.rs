@@ -4,6 +4,7 @@ use chancery_protocol::{Error, ErrorCode};
 
 use crate::agent::Sent;
 use crate::client::ClientError;
+use crate::runtime::chain;
 
 /// Why a task ends here although the agent has not ended it. Its caller reads this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub(super) fn told(failed: ClientError) -> Error {
 
 /// Nobody answered, or nothing that could be read.
 fn unanswered(failed: ClientError) -> Error {
-    tracing::warn!(error = %failed, cause = cause_of(&failed), "a call was not relayed");
+    tracing::warn!(error = chain(&failed), "a call was not relayed");
     if let ClientError::Untrusted(why) = &failed {
         let text = format!("The agent behind this one is not called, since its card is not trusted: {why}");
         return Error::with_message(ErrorCode::InvalidAgentResponse, text).caused_by(failed);
@@ -109,11 +110,6 @@ fn unanswered(failed: ClientError) -> Error {
         Some(wait) => told.retry_after(wait),
         None => told,
     }
-}
-
-/// What lies beneath an error, for the log.
-fn cause_of(failed: &ClientError) -> String {
-    std::error::Error::source(failed).map(ToString::to_string).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -106,27 +106,49 @@ impl Exchange<'_> {
         news: News,
         peer: &Peer,
     ) -> Result<Option<Outcome>, Failure> {
+        let before = self.turn.sink.recorded();
         match news {
-            News::Opened(events) => progress.opened(events),
-            News::Event(event, number) => return self.take_event(progress, *event, number, peer).await,
-            News::Task(task) => return self.take_look(progress, *task, peer).await,
+            News::Opened(events) => {
+                progress.opened(events);
+                Ok(None)
+            }
+            News::Event(event, number) => {
+                let follows = progress.last > 0 && number == progress.last + 1;
+                let is_first = std::mem::take(&mut progress.is_first);
+                match *event {
+                    event if is_first && !follows && !matches!(event, StreamResponse::Task(_)) => {
+                        // What happened before it is not known, so the task is asked for as a whole from now on.
+                        (progress.watchable, progress.source) = (false, Source::Look);
+                        Ok(None)
+                    }
+                    StreamResponse::Message(_) => {
+                        Err(self.broke_protocol("a message came where a task had begun", peer))
+                    }
+                    event => self.take(event, peer, false).await,
+                }
+            }
+            News::Task(task) => {
+                progress.looked();
+                let ended = self.take(StreamResponse::Task(*task), peer, false).await?;
+                progress.rest_if_waiting(self.known);
+                Ok(ended)
+            }
             News::Silence(Ok(task)) => {
                 progress.failing_since = None;
-                let before = self.turn.sink.recorded();
                 let ended = self.take(StreamResponse::Task(*task), peer, false).await?;
                 if self.turn.sink.recorded() > before {
                     // The stream may still bring what is known now.
                     (progress.source, progress.last) = (Source::Watch, 0);
                 }
-                return Ok(ended);
+                Ok(ended)
             }
-            News::Silence(Err(error)) => self.silent(progress, &error, peer)?,
+            News::Silence(Err(error)) => self.silent(progress, &error, peer),
             News::End => {
                 progress.after_break();
                 progress.rest_if_waiting(self.known);
+                Ok(None)
             }
         }
-        Ok(None)
     }
 
     /// Asks the agent once about a task that waits, and follows it if it goes on.
@@ -200,44 +222,6 @@ impl Exchange<'_> {
             options.terms.traceparent.clone_from(&self.turn.facts.context.traceparent);
         }
         options
-    }
-
-    async fn take_event(
-        &mut self,
-        progress: &mut Progress,
-        event: StreamResponse,
-        number: u64,
-        peer: &Peer,
-    ) -> Result<Option<Outcome>, Failure> {
-        if std::mem::take(&mut progress.is_first) {
-            let follows = progress.last > 0 && number == progress.last + 1;
-            if !follows && !matches!(event, StreamResponse::Task(_)) {
-                // What happened before it is not known, so the task is asked for as a whole from now on.
-                (progress.watchable, progress.source) = (false, Source::Look);
-                return Ok(None);
-            }
-        }
-        if let StreamResponse::Message(_) = event {
-            return Err(self.broke_protocol("a message came where a task had begun", peer));
-        }
-        self.take(event, peer, false).await
-    }
-
-    async fn take_look(
-        &mut self,
-        progress: &mut Progress,
-        task: Task,
-        peer: &Peer,
-    ) -> Result<Option<Outcome>, Failure> {
-        progress.failing_since = None;
-        progress.in_vain += 1;
-        // By whatever number the agent knows what is new in it, it is none that came by a stream.
-        progress.last = 0;
-        progress.pause = progress.longer_pause();
-        progress.source = if progress.watchable { Source::Watch } else { Source::Look };
-        let ended = self.take(StreamResponse::Task(task), peer, false).await?;
-        progress.rest_if_waiting(self.known);
-        Ok(ended)
     }
 
     /// Tells what an event says. An outcome if that ends the turn.
@@ -358,16 +342,21 @@ impl Exchange<'_> {
     }
 
     /// The agent did not answer for a task whose stream is silent. Any answer shows that it is there.
-    fn silent(&self, progress: &mut Progress, error: &ClientError, peer: &Peer) -> Result<(), Failure> {
+    fn silent(
+        &self,
+        progress: &mut Progress,
+        error: &ClientError,
+        peer: &Peer,
+    ) -> Result<Option<Outcome>, Failure> {
         if matches!(error, ClientError::Peer(_) | ClientError::Status { .. }) {
             progress.failing_since = None;
-            return Ok(());
+            return Ok(None);
         }
         let since = *progress.failing_since.get_or_insert_with(Instant::now);
-        if since.elapsed() < self.agent.settings.patience {
-            return Ok(());
+        match since.elapsed() < self.agent.settings.patience {
+            true => Ok(None),
+            false => Err(self.give_up(Breach::OutOfReach, error, peer)),
         }
-        Err(self.give_up(Breach::OutOfReach, error, peer))
     }
 
     /// Something did not come. Fails the task once there is no point in asking again.
@@ -429,6 +418,16 @@ impl Progress {
 
     fn opened(&mut self, events: Box<Feed>) {
         (self.source, self.is_first, self.opened) = (Source::Stream(events), true, Instant::now());
+    }
+
+    /// The agent has answered for the task.
+    fn looked(&mut self) {
+        self.failing_since = None;
+        self.in_vain += 1;
+        // By whatever number the agent knows what is new in it, it is none that came by a stream.
+        self.last = 0;
+        self.pause = self.longer_pause();
+        self.source = if self.watchable { Source::Watch } else { Source::Look };
     }
 
     /// Something new has come.

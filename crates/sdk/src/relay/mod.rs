@@ -25,9 +25,8 @@
 //! | `peers` | the agents behind a relay |
 //! | `clean` | what an agent may not say here |
 //! | `errors` | what callers are told when it goes wrong |
-//! | `absent`, `card` | agents that may not be there yet; the card that is shown |
+//! | `card` | the card that is shown |
 
-mod absent;
 mod agent;
 #[cfg(feature = "server")]
 mod card;
@@ -77,6 +76,9 @@ pub struct Relay {
 const STREAMS: usize = 4096;
 const CALLS: usize = 1024;
 
+/// How long an agent that may not be there is waited for when its relay is made.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
 /// How much longer a caller waits than an answer may take, so that it hears how that ended.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -88,7 +90,7 @@ impl Relay {
     pub async fn connect(url: impl AsRef<str>) -> Result<Self, ClientError> {
         let client = Client::builder().max_streams(STREAMS).max_concurrent_calls(CALLS).connect(url).await?;
         let name = name_of(&*client.card().await?);
-        Self::new(client, name).await
+        Self::new(client, &*name).await
     }
 
     /// Serves the agent that this client calls, under this name: lower-case letters, digits and dashes. What the
@@ -150,15 +152,50 @@ impl Relay {
         name: impl Into<String>,
         peers: impl IntoIterator<Item = (N, Client)>,
     ) -> Result<Self, ClientError> {
-        let peers: Vec<_> = peers.into_iter().map(|(name, client)| (name.into(), client)).collect();
-        let mut failed = ClientError::Configuration("a pool needs an agent".to_owned());
-        for (_, client) in &peers {
-            match Self::new(client.clone(), "").await {
-                Ok(relay) => return Ok(Self { peers: RelayPeers::pool(peers), ..relay.name(name) }),
+        let name = name.into();
+        let peers = RelayPeers::pool(peers);
+        let mut failed = no_agent();
+        for client in peers.clients() {
+            match Self::new(client, &*name).await {
+                Ok(relay) => return Ok(Self { peers, ..relay }),
                 Err(error) => failed = error,
             }
         }
         Err(failed)
+    }
+
+    /// As [`new`](Self::new), for an agent that may not be there yet, with a client that was made by
+    /// [`connect_later`](crate::ClientBuilder::connect_later). Until the agent shows a good card, the card here is one that
+    /// says why there is none, under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION), and calls are answered that it
+    /// cannot be reached. So it is with one whose card is [not trusted](crate::ClientBuilder::check_card).
+    pub async fn of_absent(client: Client, name: impl Into<String>) -> Self {
+        let name = name.into();
+        let card = match tokio::time::timeout(FIRST_LOOK, client.card()).await {
+            Ok(Ok(card)) => Some(card),
+            Ok(Err(error)) => {
+                tracing::warn!(agent = name, %error, "the agent behind a relay has no card yet; it is asked again");
+                None
+            }
+            Err(_) => {
+                tracing::warn!(agent = name, "the agent behind a relay does not answer; it is asked again");
+                None
+            }
+        };
+        Self::with(client, name, card)
+    }
+
+    /// As [`pool`](Self::pool), where none of them may be there yet, as [`of_absent`](Self::of_absent) has it of one.
+    pub async fn pool_of_absent<N: Into<Arc<str>>>(
+        name: impl Into<String>,
+        peers: impl IntoIterator<Item = (N, Client)>,
+    ) -> Result<Self, ClientError> {
+        let peers = RelayPeers::pool(peers);
+        let name = name.into();
+        let looks = peers.clients().into_iter().map(|client| Self::of_absent(client, &*name));
+        let looked = futures_util::future::join_all(looks).await;
+        let place = looked.iter().position(|relay| relay.card.is_some()).unwrap_or_default();
+        let shown = looked.into_iter().nth(place).ok_or_else(no_agent)?;
+        Ok(Self { peers, ..shown })
     }
 
     /// The agents behind it, which may be changed at any time.
@@ -276,6 +313,10 @@ impl Relay {
             // How long the work may take elsewhere is for that agent, its callers and their policies to say.
             .turn_timeout(Duration::MAX)
     }
+}
+
+fn no_agent() -> ClientError {
+    ClientError::Configuration("a pool needs an agent".to_owned())
 }
 
 /// The name on a card as the name of an agent here.

@@ -34,7 +34,7 @@ impl RelayPeers {
         Self::of(vec![Arc::new(Peer { name: "".into(), client })], false)
     }
 
-    pub(super) fn pool(peers: impl IntoIterator<Item = (Arc<str>, Client)>) -> Self {
+    pub(super) fn pool<N: Into<Arc<str>>>(peers: impl IntoIterator<Item = (N, Client)>) -> Self {
         let pool = Self::of(Vec::new(), true);
         peers.into_iter().for_each(|(name, client)| pool.put(name, client));
         pool
@@ -68,11 +68,8 @@ impl RelayPeers {
         self.0.peers.read().iter().map(|peer| peer.name.clone()).collect()
     }
 
-    /// The clients of all but one.
-    #[cfg(feature = "server")]
-    pub(super) fn others(&self, one: &Client) -> Vec<Client> {
-        let peers = self.0.peers.read();
-        peers.iter().map(|peer| &peer.client).filter(|client| !client.is(one)).cloned().collect()
+    pub(super) fn clients(&self) -> Vec<Client> {
+        self.0.peers.read().iter().map(|peer| peer.client.clone()).collect()
     }
 
     pub(super) fn watched_by(&self, watch: Arc<dyn PoolWatch>) {

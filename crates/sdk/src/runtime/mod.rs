@@ -46,7 +46,7 @@ use live::{LiveTasks, TaskKey};
 
 pub use delivered::Delivered;
 pub(crate) use detach::{DetachOnDrop, spawn};
-#[cfg(feature = "server")]
+#[cfg(feature = "client")]
 pub(crate) use failure::chain;
 pub(crate) use failure::contained;
 pub use push::Notifier;
