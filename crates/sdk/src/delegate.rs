@@ -39,7 +39,7 @@ impl Turn {
         context.identity = Arc::new(own_agent);
         context.deadline = Some(self.deadline());
         context.lineage = self.lineage();
-        context.traceparent = self.facts.context.traceparent.clone();
+        context.traceparent = self.incoming.context.traceparent.clone();
         let configuration = SendMessageConfiguration { return_immediately: true, ..Default::default() };
         let request = Box::new(SendMessageRequest {
             tenant: String::new(),

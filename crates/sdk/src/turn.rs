@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chancery_protocol::{
-    Artifact, ArtifactId, CallContext, ContextId, Denied, Error, Json, JsonError, JsonObject, Message, Part,
-    Principal, SendMessageConfiguration, StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
+    Artifact, ArtifactId, ContextId, Denied, Error, Json, JsonError, JsonObject, Message, Part, Principal,
+    StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
-use crate::runtime::{Delivered, Sink};
+use crate::runtime::{Delivered, Found, Incoming, Sink};
 
 /// One turn: a message, and everything needed to answer it.
 ///
@@ -21,25 +21,10 @@ use crate::runtime::{Delivered, Sink};
 /// falls behind, so a burst of any length is safe and loses nothing.
 #[derive(Debug)]
 pub struct Turn {
-    pub(crate) message: Message,
-    pub(crate) facts: Box<Facts>,
-    pub(crate) sink: Arc<Sink>,
-}
-
-/// What a turn knows besides its message.
-#[derive(Debug)]
-pub(crate) struct Facts {
-    /// Whose call it is, and how it was made. What it holds is with the sink.
-    pub(crate) context: Box<CallContext>,
-    pub(crate) configuration: Option<SendMessageConfiguration>,
-    pub(crate) metadata: Option<JsonObject>,
-    /// The task as the turn found it; none if the turn began it.
-    pub(crate) task: Option<Arc<Task>>,
-    pub(crate) referenced: Vec<Arc<Task>>,
-    pub(crate) state: Option<Json>,
+    pub(crate) incoming: Box<Incoming>,
+    pub(crate) found: Found,
     pub(crate) deadline: Instant,
-    pub(crate) purpose: Purpose,
-    pub(crate) waits: CallerWaits,
+    pub(crate) sink: Arc<Sink>,
 }
 
 /// Why a turn runs.
@@ -83,17 +68,17 @@ pub struct ArtifactWriter<'a> {
 impl Turn {
     /// What the client says.
     pub fn message(&self) -> &Message {
-        &self.message
+        &self.incoming.message
     }
 
     /// The text of what the client says.
     pub fn text(&self) -> Cow<'_, str> {
-        self.message.text()
+        self.incoming.message.text()
     }
 
     /// The message alone, for agents that need nothing else.
     pub fn into_message(self) -> Message {
-        self.message
+        self.incoming.message
     }
 
     /// The task, which may not be open yet.
@@ -108,44 +93,45 @@ impl Turn {
 
     /// Who is calling.
     pub fn principal(&self) -> &Principal {
-        &self.facts.context.principal
+        &self.incoming.context.principal
     }
 
     /// What the client sent beside the message. The message has metadata of its own; a turn that was resumed
     /// has none of these.
     pub fn request_metadata(&self) -> Option<&JsonObject> {
-        self.facts.metadata.as_ref()
+        self.incoming.metadata.as_ref()
     }
 
     /// What was said in this task before, oldest first.
     pub fn history(&self) -> &[Message] {
-        self.facts.task.as_ref().map_or(&[], |task| &task.history)
+        self.found.task.as_ref().map_or(&[], |task| &task.history)
     }
 
     /// The task as this turn found it; none if this turn began it.
     pub fn task(&self) -> Option<&Task> {
-        self.facts.task.as_deref()
+        self.found.task.as_deref()
     }
 
     /// Those of the tasks that the message refers to which the caller may see.
     pub fn referenced_tasks(&self) -> &[Arc<Task>] {
-        &self.facts.referenced
+        &self.found.referenced
     }
 
     /// Whether the client takes this media type. One that names none takes all.
     pub fn accepts(&self, media_type: &str) -> bool {
-        let modes = self.facts.configuration.as_ref().map_or(&[][..], |wanted| &wanted.accepted_output_modes);
+        let modes =
+            self.incoming.configuration.as_ref().map_or(&[][..], |wanted| &wanted.accepted_output_modes);
         modes.is_empty() || modes.iter().any(|mode| media_type_matches(mode, media_type))
     }
 
     /// The extensions that the client activated.
     pub fn extensions(&self) -> &[String] {
-        &self.facts.context.extensions
+        &self.incoming.context.extensions
     }
 
     /// When the turn will be ended.
     pub fn deadline(&self) -> Instant {
-        self.facts.deadline
+        self.deadline
     }
 
     /// Fires when the turn is over. The turn's own future is dropped then; pass this on to work that it
@@ -156,7 +142,7 @@ impl Turn {
 
     /// What an earlier turn of this task left with [`Turn::set_state`].
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
-        self.facts.state.as_ref().map(Json::to_value).transpose()
+        self.found.state.as_ref().map(Json::to_value).transpose()
     }
 
     /// Leaves a value for the next turn of this task. It is committed with the next event.
@@ -180,13 +166,13 @@ impl Turn {
 
     /// Whether the turn died with an earlier process, and runs again.
     pub fn is_resumed(&self) -> bool {
-        self.facts.purpose == Purpose::Resume
+        self.found.purpose == Purpose::Resume
     }
 
     /// Whether no client has said anything: the task waits for its client, and somebody looks at it. The turn says what is
     /// new, or [`Outcome::unchanged`].
     pub fn is_refresh(&self) -> bool {
-        self.facts.purpose == Purpose::Refresh
+        self.found.purpose == Purpose::Refresh
     }
 
     /// Has the call admitted anew, for a task that waited for its client and goes on without a message. A refusal ends the
@@ -256,7 +242,7 @@ impl Turn {
 
     /// The skill that the path of the call stood for, if it stood for one.
     pub fn skill(&self) -> Option<&str> {
-        self.facts.context.skill.as_deref()
+        self.incoming.context.skill.as_deref()
     }
 
     /// The proof that calls made by this turn are made on behalf of its own. [`Turn::call`] passes it on; whoever
@@ -265,7 +251,7 @@ impl Turn {
     pub fn lineage(&self) -> Option<String> {
         match self.sink.hold() {
             Some(hold) => hold.lineage().map(str::to_owned),
-            None => self.facts.context.lineage.clone(),
+            None => self.incoming.context.lineage.clone(),
         }
     }
 

@@ -116,7 +116,7 @@ impl RemoteAgent {
     /// The member that a message goes to: the one that has its task, or the one that was chosen.
     pub(super) fn peer_for(&self, turn: &Turn, state: &RemoteState) -> Result<Arc<Peer>, Failure> {
         let is_new = state.task.is_none() && state.sent == 0;
-        let chosen = turn.facts.context.peer.as_deref().unwrap_or_default();
+        let chosen = turn.incoming.context.peer.as_deref().unwrap_or_default();
         self.peers.of_name(if is_new { chosen } else { &state.remote }).ok_or_else(|| {
             let error = Error::with_message(ErrorCode::Unavailable, GONE);
             Failure::protocol(error.about("taskId", turn.task_id().as_str())).never_sent()

@@ -26,8 +26,7 @@ impl Exchange<'_> {
         self.turn.dispatch().await?;
         let said = delivered.incoming();
         let lineage = said.context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
-        let (message, configuration) = (said.message.clone(), said.configuration.clone());
-        let request = self.request(message, configuration, said.metadata.clone(), peer).await;
+        let request = self.request(said, peer).await;
         let mut options = self.options(&said.context, lineage, peer);
         (options.retries, options.deadline) = (Some(0), said.context.deadline);
         let (client, scrubber) = (peer.client.clone(), self.scrubber.clone());

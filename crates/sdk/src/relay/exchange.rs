@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    AgentCard, BoxFuture, CallContext, JsonObject, LINEAGE_EXTENSION, Message, Request,
-    SendMessageConfiguration, SendMessageRequest, SendMessageResponse, StreamResponse, TaskState,
+    AgentCard, BoxFuture, CallContext, LINEAGE_EXTENSION, Message, Request, SendMessageRequest,
+    SendMessageResponse, StreamResponse, TaskState,
 };
 
 use super::agent::{RemoteAgent, Tenancy, cancel_there};
@@ -16,8 +16,8 @@ use super::peers::Peer;
 use super::state::{RemoteState, context_there, dispatch_key};
 use crate::agent::{Failure, Outcome};
 use crate::client::{Client, ClientError, Feed, Options, Watch};
-use crate::runtime::{DetachOnDrop, check_extensions, spawn};
-use crate::turn::{CallerWaits, Facts, Turn};
+use crate::runtime::{DetachOnDrop, Incoming, check_extensions, spawn};
+use crate::turn::{CallerWaits, Turn};
 
 /// How long an answer is read for that nobody waits for any more: it says which task there is to cancel.
 const LATE_ANSWER: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ type First = (StreamResponse, Option<Box<Feed>>);
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(agent: &'a RemoteAgent, turn: &'a Turn) -> Self {
-        let known = turn.task().map_or(TaskState::Unspecified, |task| match turn.facts.purpose {
+        let known = turn.task().map_or(TaskState::Unspecified, |task| match turn.found.purpose {
             // A message has put it back to work.
             crate::turn::Purpose::Message => TaskState::Working,
             _ => task.status.state,
@@ -152,7 +152,7 @@ impl<'a> Exchange<'a> {
             }
         };
         self.check_extensions(&card)?;
-        let waits = self.turn.facts.waits;
+        let waits = self.turn.incoming.waits;
         let can_stream = card.capabilities.streaming == Some(true);
         let mut streams =
             can_stream && (waits != CallerWaits::ForOutcome || self.agent.settings.always_streams);
@@ -164,16 +164,13 @@ impl<'a> Exchange<'a> {
         lineage.iter().for_each(|token| self.remember_token(token));
         self.turn.set_state(&self.state)?;
         self.turn.dispatch().await?;
-        let Facts { context, configuration, metadata, .. } = &*self.turn.facts;
         loop {
-            let mut configuration = configuration.clone();
+            let mut request = self.request(&self.turn.incoming, peer).await;
             let return_immediately = !streams && waits != CallerWaits::ForOutcome;
-            if return_immediately || configuration.is_some() {
-                configuration.get_or_insert_default().return_immediately = return_immediately;
+            if return_immediately || request.configuration.is_some() {
+                request.configuration.get_or_insert_default().return_immediately = return_immediately;
             }
-            let request =
-                self.request(self.turn.message().clone(), configuration, metadata.clone(), peer).await;
-            let mut options = self.options(context, lineage.clone(), peer);
+            let mut options = self.options(&self.turn.incoming.context, lineage.clone(), peer);
             // The turn ends in time; what comes a little later says which task is to be canceled.
             let now = Instant::now();
             let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
@@ -196,7 +193,7 @@ impl<'a> Exchange<'a> {
 
     /// What the agent requires is required here: a call without it would be refused there, and charged.
     fn check_extensions(&self, card: &AgentCard) -> Result<(), Failure> {
-        let mut activated = self.turn.facts.context.extensions.clone();
+        let mut activated = self.turn.incoming.context.extensions.clone();
         activated.push(LINEAGE_EXTENSION.to_owned());
         check_extensions(&card.capabilities.extensions, &activated)
             .map_err(|error| Failure::protocol(error).never_sent())
@@ -237,13 +234,9 @@ impl<'a> Exchange<'a> {
     }
 
     /// A message as the agent is to get it: under the ids that the agent knows, and without what is not its business.
-    pub(super) async fn request(
-        &self,
-        mut message: Message,
-        mut configuration: Option<SendMessageConfiguration>,
-        mut metadata: Option<JsonObject>,
-        peer: &Peer,
-    ) -> Box<SendMessageRequest> {
+    pub(super) async fn request(&self, said: &Incoming, peer: &Peer) -> Box<SendMessageRequest> {
+        let (mut message, mut configuration) = (said.message.clone(), said.configuration.clone());
+        let mut metadata = said.metadata.clone();
         self.address(&mut message, peer).await;
         if let Some(wanted) = &mut configuration {
             // The journal is to have the whole task, and notifications are posted from here.
@@ -295,9 +288,9 @@ impl<'a> Exchange<'a> {
 
     /// Who wants to hear how a member of a pool does hears of the member that was chosen.
     pub(super) fn watch(&self, peer: &Peer) -> Watch {
-        let facts = &self.turn.facts;
-        let is_chosen = peer.name.is_empty() || facts.context.peer.as_ref() == Some(&peer.name);
-        Watch(facts.context.peer_watch.clone().filter(|_| is_chosen))
+        let context = &self.turn.incoming.context;
+        let is_chosen = peer.name.is_empty() || context.peer.as_ref() == Some(&peer.name);
+        Watch(context.peer_watch.clone().filter(|_| is_chosen))
     }
 
     /// Whether the agent takes no context that it has not given itself.

@@ -219,7 +219,7 @@ impl Exchange<'_> {
     fn asking(&self, peer: &Peer) -> Options {
         let mut options = Options { retries: Some(0), watch: self.watch(peer), ..Options::default() };
         if self.agent.settings.tells_lineage {
-            options.terms.traceparent.clone_from(&self.turn.facts.context.traceparent);
+            options.terms.traceparent.clone_from(&self.turn.incoming.context.traceparent);
         }
         options
     }

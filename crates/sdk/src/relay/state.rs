@@ -50,7 +50,7 @@ impl RemoteState {
     /// What is known of the task of a turn.
     pub(super) fn of_turn(turn: &Turn) -> Self {
         let context = turn.task().and_then(|task| task.context_id.as_ref());
-        Self::read(turn.facts.state.as_ref(), turn.task_id(), turn.task().is_some(), context)
+        Self::read(turn.found.state.as_ref(), turn.task_id(), turn.task().is_some(), context)
     }
 
     /// What is known of a task that exists.

@@ -76,7 +76,7 @@ impl Drive {
     }
 
     async fn run_to_end(&mut self) -> Result<Answer, Error> {
-        let ending = match self.begin_and_work().await {
+        let ending = match self.work().await {
             Ok(ending) => ending,
             Err(StoreError::Transition { .. }) => Ending::Stopped,
             Err(error @ StoreError::TaskFull { .. }) => {
@@ -121,8 +121,7 @@ impl Drive {
         if outcome.sent != Sent::Answered {
             self.sent = outcome.sent;
         }
-        self.sink.conclude(outcome);
-        self.conclude().await
+        self.conclude(outcome).await
     }
 
     /// The agent has failed. Without a task that exists there may be none; one that exists is left as it was found, or fails.
@@ -218,7 +217,8 @@ impl Drive {
         }
     }
 
-    async fn begin_and_work(&mut self) -> Result<Ending, StoreError> {
+    /// Drives the agent to its end.
+    async fn work(&mut self) -> Result<Ending, StoreError> {
         if self.committed {
             self.tell_opened();
         }
@@ -230,11 +230,6 @@ impl Drive {
             // Whoever was told runs next on this very thread, which an agent that never yields would keep.
             tokio::task::yield_now().await;
         }
-        self.work().await
-    }
-
-    /// Drives the agent to its end.
-    async fn work(&mut self) -> Result<Ending, StoreError> {
         let mut stop = None;
         loop {
             // Taken apart before anything is awaited: a turn that waits is not to hold room for how it may end.
@@ -310,18 +305,14 @@ impl Drive {
         if last {
             self.end_streams(state, appended.number);
         } else if state.is_interrupted() {
-            self.park(&appended.task);
+            // The task waits for its client while the turn goes on: what the call held has been settled.
+            self.sink.set_hold(None);
+            self.tell_settled(Ok(Answer::Task(appended.task.clone())));
         }
         if let Some(live) = &self.live {
             live.publish(appended.events, state.is_terminal());
         }
         Ok(appended.task)
-    }
-
-    /// The task waits for its client while the turn goes on: what the call held has been settled.
-    fn park(&mut self, task: &KeptTask) {
-        self.sink.set_hold(None);
-        self.tell_settled(Ok(Answer::Task(task.clone())));
     }
 
     /// Commits a batch. What belongs to a call that is written down has been promised; what would begin one has not.
@@ -350,7 +341,8 @@ impl Drive {
     }
 
     /// Commits the last event of the turn.
-    async fn conclude(&mut self) -> Result<Answer, Error> {
+    async fn conclude(&mut self, outcome: Outcome) -> Result<Answer, Error> {
+        self.sink.conclude(outcome);
         let batch = self.sink.take_batch();
         let committed = match self.commit(batch, true).await {
             Err(error @ StoreError::TaskFull { .. }) => {
@@ -387,8 +379,7 @@ impl Drive {
         if let Some(outcome) = wanted {
             self.tell_agent_of_end().await;
             self.sent = if self.sink.is_dispatched() { Sent::Unanswered } else { Sent::Answered };
-            self.sink.conclude(outcome);
-            return Box::pin(self.conclude()).await;
+            return Box::pin(self.conclude(outcome)).await;
         }
         self.finish(true);
         Ok(Answer::Task(self.core.snapshot(&self.sink.key).await?.task))

@@ -52,6 +52,7 @@ pub(crate) use failure::contained;
 pub use push::Notifier;
 pub(crate) use queued::Readmitter;
 pub(crate) use sink::Sink;
+pub(crate) use start::{Found, Incoming};
 
 /// Runs one agent. Implements [`Endpoint`], so it can be mounted, nested and called like any other.
 #[derive(Clone, Debug)]

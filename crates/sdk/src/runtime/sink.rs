@@ -39,7 +39,7 @@ pub(crate) struct Sink {
     changed: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     batch: Batch,
     phase: Phase,
@@ -50,7 +50,10 @@ struct Inner {
     recorded: u64,
     taken: u64,
     committed: u64,
-    dispatch: DispatchState,
+    /// Whether somebody waits for the call to be written down.
+    dispatch_is_asked: bool,
+    /// Whether it is, so that something may leave the process for it.
+    is_dispatched: bool,
     /// What the call was let through with; none while the task waits for its client.
     hold: Option<Arc<dyn Hold>>,
     /// What clients have said that no event shows yet.
@@ -62,22 +65,15 @@ struct Inner {
     artifacts: u32,
 }
 
-/// Whether the call is written down, so that something may leave the process for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DispatchState {
-    Not,
-    Asked,
-    Done,
-}
-
 /// How far the task has come, as far as this turn can tell.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Phase {
     /// The task does not exist; the first event creates it.
     Unopened(Box<Task>),
     /// It exists, and nobody has said that work goes on.
     Open,
     /// It is said to be worked on.
+    #[default]
     Working,
 }
 
@@ -98,27 +94,12 @@ impl Sink {
     }
 
     fn new(core: &Arc<Core>, key: TaskKey, context_id: ContextId, phase: Phase) -> Self {
-        let inner = Inner {
-            batch: Batch::default(),
-            phase,
-            closed: false,
-            driver: None,
-            recorded: 0,
-            taken: 0,
-            committed: 0,
-            dispatch: DispatchState::Not,
-            hold: None,
-            said: Vec::new(),
-            consumed: Usage::default(),
-            usage: None,
-            artifacts: 0,
-        };
         Self {
             core: core.clone(),
             key,
             context_id,
             cancel: OnceLock::new(),
-            inner: Mutex::new(inner),
+            inner: Mutex::new(Inner { phase, ..Inner::default() }),
             changed: Notify::new(),
         }
     }
@@ -276,9 +257,9 @@ impl Sink {
     /// Waits until the call is written down.
     pub(crate) async fn dispatch(&self) -> Result<(), TurnOver> {
         let is_written = |inner: &mut Inner| {
-            let is_done = inner.dispatch == DispatchState::Done && inner.batch.state.is_none();
+            let is_done = inner.is_dispatched && inner.batch.state.is_none();
             if !is_done && !inner.closed {
-                inner.dispatch = DispatchState::Asked;
+                inner.dispatch_is_asked = true;
                 inner.wake_driver();
             }
             (is_done && !inner.closed).then_some(())
@@ -288,18 +269,21 @@ impl Sink {
 
     /// Whether somebody waits for the call to be written down.
     pub(super) fn dispatch_is_asked(&self) -> bool {
-        self.inner.lock().dispatch == DispatchState::Asked
+        self.inner.lock().dispatch_is_asked
     }
 
     /// The call is written down.
     pub(super) fn dispatched(&self) {
-        self.inner.lock().dispatch = DispatchState::Done;
+        {
+            let mut inner = self.inner.lock();
+            (inner.dispatch_is_asked, inner.is_dispatched) = (false, true);
+        }
         self.changed.notify_waiters();
     }
 
     /// Whether something may have left the process for the call.
     pub(super) fn is_dispatched(&self) -> bool {
-        self.inner.lock().dispatch == DispatchState::Done
+        self.inner.lock().is_dispatched
     }
 
     /// Waits until all that was emitted so far is committed.
@@ -394,7 +378,7 @@ impl Sink {
             inner.ensure_working(self);
         }
         // A new state alone can wait for the next event.
-        if inner.batch.is_empty() && inner.dispatch != DispatchState::Asked {
+        if inner.batch.is_empty() && !inner.dispatch_is_asked {
             inner.driver = Some(driver.clone());
             return None;
         }

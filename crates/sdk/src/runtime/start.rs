@@ -18,7 +18,7 @@ use super::live::Live;
 use super::sink::Sink;
 use super::subscription::TurnEnd;
 use crate::agent::Sent;
-use crate::turn::{CallerWaits, Facts, Purpose, Turn};
+use crate::turn::{CallerWaits, Purpose, Turn};
 
 /// Thirty years, for a timeout that the clock cannot count to.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
@@ -37,13 +37,13 @@ pub(crate) struct Incoming {
 }
 
 /// What a turn finds of its task.
-#[derive(Default)]
-pub(super) struct Found {
+#[derive(Debug, Default)]
+pub(crate) struct Found {
     /// None if the turn begins it.
-    pub(super) task: Option<Arc<Task>>,
-    pub(super) state: Option<Json>,
-    pub(super) referenced: Vec<Arc<Task>>,
-    pub(super) purpose: Purpose,
+    pub(crate) task: Option<Arc<Task>>,
+    pub(crate) state: Option<Json>,
+    pub(crate) referenced: Vec<Arc<Task>>,
+    pub(crate) purpose: Purpose,
 }
 
 /// What comes of a turn: the task as the turn left it, or a direct answer without a task.
@@ -96,30 +96,24 @@ impl Drive {
     pub(super) fn new(
         sink: Sink,
         live: Option<Arc<Live>>,
-        incoming: Box<Incoming>,
+        mut incoming: Box<Incoming>,
         found: Found,
     ) -> Box<Self> {
-        let Incoming { message, configuration, metadata, mut context, waits, .. } = *incoming;
-        let Found { task, state, referenced, purpose } = found;
-        sink.set_hold(context.hold.take());
+        sink.set_hold(incoming.context.hold.take());
         // What earlier turns consumed counts on.
-        task.as_deref().and_then(consumed_by).into_iter().for_each(|consumed| sink.resume_usage(consumed));
+        found
+            .task
+            .as_deref()
+            .and_then(consumed_by)
+            .into_iter()
+            .for_each(|consumed| sink.resume_usage(consumed));
         let now = Instant::now();
         let limit = now.checked_add(sink.core.spec.turn_timeout).unwrap_or(now + NEVER);
-        let deadline = context.deadline.map_or(limit, |deadline| deadline.min(limit));
+        let deadline = incoming.context.deadline.map_or(limit, |deadline| deadline.min(limit));
         let sink = Arc::new(sink);
-        let facts = Box::new(Facts {
-            context,
-            configuration,
-            metadata,
-            task: task.clone(),
-            referenced,
-            state,
-            deadline,
-            purpose,
-            waits,
-        });
-        let agent = sink.core.spec.agent.clone().start(Turn { message, facts, sink: sink.clone() });
+        let (task, waits) = (found.task.clone(), incoming.waits);
+        let agent =
+            sink.core.spec.agent.clone().start(Turn { incoming, found, deadline, sink: sink.clone() });
         Box::new(Self {
             core: sink.core.clone(),
             sink,
