@@ -173,7 +173,7 @@ impl Sink {
         let snapshot = core.snapshot(key).await;
         if let (Some(hold), Ok(snapshot)) = (hold, &snapshot) {
             let outcome = CallOutcome::Task(snapshot.task.state());
-            if let Err(error) = core.record_call(&*hold, &key.id, outcome, None).await {
+            if let Err(error) = core.record_call(key, hold, outcome, None).await {
                 tracing::error!(task.id = %key.id, %error, "the record of a call for task {} is lost", key.id);
             }
         }

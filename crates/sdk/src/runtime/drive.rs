@@ -160,11 +160,11 @@ impl Drive {
             Sent::Unanswered => (answered(answer, key), CallOutcome::Unknown(None)),
         };
         let said = answer.ok().and_then(|message| message.metadata.as_ref());
-        let (core, id) = (&self.core, self.sink.task_id());
+        let (core, task) = (&self.core, &self.sink.key);
         let closed = match (self.is_reserved, self.unrecorded_hold()) {
-            (true, _) => core.close_reserved(&self.sink.key, change, outcome, said).await,
+            (true, _) => core.close_reserved(task, change, outcome, said).await,
             (false, Some(hold)) if self.sent != Sent::Never => {
-                core.record_call(&*hold, id, outcome, said).await
+                core.record_call(task, hold, outcome, said).await
             }
             (false, _) => Ok(()),
         };

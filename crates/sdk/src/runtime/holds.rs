@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chancery_protocol::{
-    CallOutcome, Hold, JsonObject, Settled, Statement, TaskId, TaskState, USAGE_EXTENSION, Usage,
-    UsageReport, Whereabouts,
+    CallOutcome, Edge, Hold, JsonObject, Settled, Statement, TaskState, USAGE_EXTENSION, Usage, UsageReport,
+    Whereabouts,
 };
 use chancery_store::Batch;
 use parking_lot::Mutex;
@@ -28,16 +28,9 @@ pub(super) struct Holds {
     count: AtomicUsize,
 }
 
-type Shard = HashMap<TaskKey, Held>;
+type Shard = HashMap<TaskKey, Arc<dyn Hold>>;
 
-#[derive(Debug)]
-struct Held {
-    hold: Arc<dyn Hold>,
-    /// Whether the record of the call is in the journal, or on its way there.
-    recorded: bool,
-}
-
-/// What goes along with a batch.
+/// What goes along with a record of a call on its way into the journal.
 #[derive(Debug)]
 pub(super) struct Riding {
     hold: Arc<dyn Hold>,
@@ -47,11 +40,11 @@ pub(super) struct Riding {
 
 impl Holds {
     /// Keeps what a call holds until its task ends or waits for somebody. Says no if another call pays for that already.
-    pub(super) fn put(&self, key: &TaskKey, hold: &Arc<dyn Hold>, recorded: bool) -> bool {
+    pub(super) fn put(&self, key: &TaskKey, hold: &Arc<dyn Hold>) -> bool {
         let mut shard = self.shard(key).lock();
         let is_first = !shard.contains_key(key);
         if is_first {
-            shard.insert(key.clone(), Held { hold: hold.clone(), recorded });
+            shard.insert(key.clone(), hold.clone());
             self.count.fetch_add(1, Ordering::Relaxed);
         }
         is_first
@@ -63,7 +56,7 @@ impl Holds {
             return;
         }
         let mut shard = self.shard(key).lock();
-        let is_it = shard.get(key).is_some_and(|held| Arc::ptr_eq(&held.hold, hold));
+        let is_it = shard.get(key).is_some_and(|held| Arc::ptr_eq(held, hold));
         let held = if is_it { shard.remove(key) } else { return };
         self.count.fetch_sub(1, Ordering::Relaxed);
         drop(shard);
@@ -80,64 +73,70 @@ impl Holds {
         sent: Sent,
     ) -> Option<Riding> {
         let is_new = new.is_some();
-        let (hold, recorded) = match new {
-            Some(hold) => (hold, false),
-            None => self.known(key)?,
-        };
+        let hold = new.or_else(|| self.of(key))?;
         let (state, said) = batch.outcome().unzip();
         let usage = said.flatten().and_then(|said| reported(&*hold, said));
         if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
-            let settles = Some(settle(&*hold, &key.id, outcome_of(state, sent), usage, batch));
-            return Some(Riding { hold, settles, is_new });
+            let settling = hold.settle(&key.id, outcome_of(state, sent), usage);
+            let told = match &settling.whereabouts {
+                None => JsonObject::single(USAGE_EXTENSION, &settling.statement),
+                Some(lineage) => JsonObject::from_value(&Told { usage: &settling.statement, lineage }),
+            };
+            told.into_iter().for_each(|told| batch.annotate(told));
+            batch.edge = Some(settling.edge);
+            return Some(Riding { hold, settles: Some(settling.settled), is_new });
         }
         if let Some(usage) = usage {
             // What is too much is stopped by whoever says so here.
             let _ = hold.spend(usage);
         }
-        if recorded {
+        if !is_new {
             return None;
         }
-        batch.edge = Some(hold.begin(&key.id));
-        if is_new {
-            // Before the commit: whoever learns of the task from then on must find this.
-            self.put(key, &hold, true);
-        }
-        Some(Riding { hold, settles: None, is_new })
+        let (edge, riding) = self.begin(key, hold);
+        batch.edge = Some(edge);
+        Some(riding)
     }
 
-    /// The batch has been committed.
-    pub(super) fn committed(&self, key: &TaskKey, riding: &Riding) {
-        if let Some(settled) = &riding.settles {
-            riding.hold.settled(settled);
-            self.forget(key, &riding.hold);
-            return;
-        }
-        if !riding.is_new {
-            self.shard(key).lock().get_mut(key).into_iter().for_each(|held| held.recorded = true);
-        }
-        riding.hold.began();
+    /// The record of a call that begins.
+    pub(super) fn begin(&self, key: &TaskKey, hold: Arc<dyn Hold>) -> (Box<Edge>, Riding) {
+        let edge = hold.begin(&key.id);
+        // Before the commit: whoever learns of the task from then on must find this.
+        self.put(key, &hold);
+        (edge, Riding { hold, settles: None, is_new: true })
     }
 
-    /// The batch has not been committed.
-    pub(super) fn refused(&self, key: &TaskKey, riding: &Riding) {
-        riding.hold.refused();
-        if riding.is_new {
-            self.forget(key, &riding.hold);
+    /// The record of a call that ends without a task of its own.
+    pub(super) fn settle(
+        key: &TaskKey,
+        hold: Arc<dyn Hold>,
+        outcome: CallOutcome,
+        said: Option<&JsonObject>,
+    ) -> (Box<Edge>, Riding) {
+        let usage = said.and_then(|said| reported(&*hold, said));
+        let settling = hold.settle(&key.id, outcome, usage);
+        (settling.edge, Riding { hold, settles: Some(settling.settled), is_new: false })
+    }
+
+    /// The record has been committed, or has not.
+    pub(super) fn landed(&self, key: &TaskKey, riding: Option<Riding>, is_committed: bool) {
+        let Some(Riding { hold, settles, is_new }) = riding else { return };
+        match settles {
+            Some(settled) if is_committed => hold.settled(&settled),
+            None if is_committed => return hold.began(),
+            _ => hold.refused(),
+        }
+        if is_committed || is_new {
+            self.forget(key, &hold);
         }
     }
 
     /// What a call holds for a task.
     pub(super) fn of(&self, key: &TaskKey) -> Option<Arc<dyn Hold>> {
-        self.known(key).map(|(hold, _)| hold)
-    }
-
-    fn known(&self, key: &TaskKey) -> Option<(Arc<dyn Hold>, bool)> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let shard = self.shard(key).lock();
-        let held = shard.get(key)?;
-        Some((held.hold.clone(), held.recorded))
+        self.shard(key).lock().get(key).cloned()
     }
 
     fn shard(&self, key: &TaskKey) -> &Mutex<Shard> {
@@ -156,29 +155,6 @@ fn outcome_of(state: TaskState, sent: Sent) -> CallOutcome {
     }
 }
 
-/// Puts into a batch what its call comes to, for the journal and for the caller.
-fn settle(
-    hold: &dyn Hold,
-    id: &TaskId,
-    outcome: CallOutcome,
-    usage: Option<Usage>,
-    batch: &mut Batch,
-) -> Settled {
-    let settling = hold.settle(id, outcome, usage);
-    let told = match &settling.whereabouts {
-        None => JsonObject::single(USAGE_EXTENSION, &settling.statement),
-        Some(whereabouts) => {
-            JsonObject::from_value(&Told { usage: &settling.statement, lineage: whereabouts })
-        }
-    };
-    if let Ok(told) = told {
-        batch.annotate(told);
-    }
-    let settled = settling.settled;
-    batch.edge = Some(settling.edge);
-    settled
-}
-
 /// What a caller is told, keyed by the extensions that it stands under.
 #[derive(Serialize)]
 struct Told<'a> {
@@ -189,7 +165,7 @@ struct Told<'a> {
 }
 
 /// What a status or a message says that was consumed. Fields that cannot be read count for nothing.
-pub(super) fn reported(hold: &dyn Hold, metadata: &JsonObject) -> Option<Usage> {
+fn reported(hold: &dyn Hold, metadata: &JsonObject) -> Option<Usage> {
     let report = UsageReport::in_metadata(metadata)?;
     if !report.ignored.is_empty() {
         hold.ignore(report.ignored);

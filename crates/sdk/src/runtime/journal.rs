@@ -14,7 +14,7 @@ use futures_util::StreamExt as _;
 
 use super::Core;
 use super::failure::from_store;
-use super::holds::reported;
+use super::holds::Holds;
 use super::live::{Live, TaskKey};
 use super::subscription::{Subscription, TurnEnd};
 use crate::agent::Sent;
@@ -46,12 +46,7 @@ impl Core {
     ) -> Result<Appended, StoreError> {
         let riding = self.holds.ride(key, &mut batch, hold, sent);
         let appended = self.store.append(&key.scope, &key.id, batch).await;
-        if let Some(riding) = &riding {
-            match &appended {
-                Ok(_) => self.holds.committed(key, riding),
-                Err(_) => self.holds.refused(key, riding),
-            }
-        }
+        self.holds.landed(key, riding, appended.is_ok());
         let appended = appended?;
         if appended.push
             && let Some(notifier) = &self.notifier
@@ -100,18 +95,9 @@ impl Core {
         change: ReservationChange,
         hold: Option<Arc<dyn Hold>>,
     ) -> Result<(), StoreError> {
-        let edge = hold.as_ref().map(|hold| hold.begin(&key.id));
-        // Before the commit: whoever learns of the call from then on must find this.
-        hold.iter().for_each(|hold| _ = self.holds.put(key, hold, true));
+        let (edge, riding) = hold.map(|hold| self.holds.begin(key, hold)).unzip();
         let written = self.store.reserve(&key.scope, &key.id, ReservationWrite { change, edge }).await;
-        match (&hold, &written) {
-            (Some(hold), Ok(())) => hold.began(),
-            (Some(hold), Err(_)) => {
-                hold.refused();
-                self.holds.forget(key, hold);
-            }
-            (None, _) => {}
-        }
+        self.holds.landed(key, riding, written.is_ok());
         written
     }
 
@@ -124,32 +110,24 @@ impl Core {
         said: Option<&JsonObject>,
     ) -> Result<(), StoreError> {
         let hold = self.holds.of(key);
-        let settling = hold.as_ref().map(|hold| {
-            let usage = said.and_then(|said| reported(&**hold, said));
-            hold.settle(&key.id, outcome, usage)
-        });
-        let edge = settling.as_ref().map(|settling| settling.edge.clone());
+        let (edge, riding) = hold.map(|hold| Holds::settle(key, hold, outcome, said)).unzip();
         let write = ReservationWrite { change, edge };
         self.insist(&key.id, || self.store.reserve(&key.scope, &key.id, write.clone())).await?;
-        if let (Some(hold), Some(settling)) = (hold, settling) {
-            hold.settled(&settling.settled);
-            self.holds.forget(key, &hold);
-        }
+        self.holds.landed(key, riding, true);
         Ok(())
     }
 
     /// Settles a call that has no task of its own, and keeps its record.
     pub(super) async fn record_call(
         &self,
-        hold: &dyn Hold,
-        id: &TaskId,
+        key: &TaskKey,
+        hold: Arc<dyn Hold>,
         outcome: CallOutcome,
         said: Option<&JsonObject>,
     ) -> Result<(), StoreError> {
-        let usage = said.and_then(|said| reported(hold, said));
-        let settling = hold.settle(id, outcome, usage);
-        self.insist(id, || self.store.put_edge(settling.edge.clone())).await?;
-        hold.settled(&settling.settled);
+        let (edge, riding) = Holds::settle(key, hold, outcome, said);
+        self.insist(&key.id, || self.store.put_edge(edge.clone())).await?;
+        self.holds.landed(key, Some(riding), true);
         Ok(())
     }
 

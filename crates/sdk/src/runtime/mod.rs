@@ -175,12 +175,12 @@ impl Runtime {
         task: &TaskId,
         hold: &Arc<dyn chancery_protocol::Hold>,
     ) -> Result<(), Error> {
-        let core = &self.core;
-        if core.holds.put(&core.key(principal, task), hold, true) {
+        let (core, key) = (&self.core, self.core.key(principal, task));
+        if core.holds.put(&key, hold) {
             return Ok(());
         }
         let unknown = chancery_protocol::CallOutcome::Unknown(None);
-        core.record_call(&**hold, task, unknown, None).await.map_err(from_store)
+        core.record_call(&key, hold.clone(), unknown, None).await.map_err(from_store)
     }
 
     /// Says who lets calls through.
