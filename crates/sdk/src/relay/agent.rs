@@ -40,19 +40,11 @@ pub(super) struct RemoteSettings {
     pub(super) always_streams: bool,
 }
 
-/// Tells who watches a pool that its member has a task, until that ends.
-pub(super) struct Tenancy<'a> {
-    agent: &'a RemoteAgent,
-    turn: &'a Turn,
-    pub(super) is_over: bool,
-}
-
 const GONE: &str = "The agent that has this task is no longer there; try again later";
 
 impl Agent for RemoteAgent {
     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
-        let exchange = Exchange::new(self, &turn);
-        exchange.run().await
+        Exchange::new(self, &turn)?.run().await
     }
 
     fn opens_task(&self, _: &Message) -> bool {
@@ -121,21 +113,6 @@ impl RemoteAgent {
             let error = Error::with_message(ErrorCode::Unavailable, GONE);
             Failure::protocol(error.about("taskId", turn.task_id().as_str())).never_sent()
         })
-    }
-}
-
-impl<'a> Tenancy<'a> {
-    pub(super) fn begin(agent: &'a RemoteAgent, turn: &'a Turn, peer: &Peer) -> Self {
-        agent.peers.began(turn.principal(), turn.task_id(), turn.context_id(), peer);
-        Self { agent, turn, is_over: true }
-    }
-}
-
-impl Drop for Tenancy<'_> {
-    fn drop(&mut self) {
-        if self.is_over && !self.turn.sink.is_abandoned() {
-            self.agent.peers.ended(self.turn.principal(), self.turn.task_id());
-        }
     }
 }
 

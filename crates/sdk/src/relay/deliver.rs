@@ -5,7 +5,6 @@ use tokio::sync::mpsc;
 
 use super::exchange::Exchange;
 use super::follow::DeliveryAnswer;
-use super::peers::Peer;
 use crate::agent::{Failure, Outcome};
 use crate::client::ClientError;
 use crate::runtime::Delivered;
@@ -15,7 +14,6 @@ impl Exchange<'_> {
     pub(super) async fn deliver(
         &mut self,
         delivered: Delivered,
-        peer: &Peer,
         answers: mpsc::Sender<DeliveryAnswer>,
     ) -> Result<Option<Outcome>, Failure> {
         self.state.sent += 1;
@@ -26,10 +24,10 @@ impl Exchange<'_> {
         self.turn.dispatch().await?;
         let said = delivered.incoming();
         let lineage = said.context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
-        let request = self.request(said, peer).await;
-        let mut options = self.options(&said.context, lineage, peer);
+        let request = self.request(said).await;
+        let mut options = self.options(&said.context, lineage);
         (options.retries, options.deadline) = (Some(0), said.context.deadline);
-        let (client, scrubber) = (peer.client.clone(), self.scrubber.clone());
+        let (client, scrubber) = (self.peer.client.clone(), self.scrubber.clone());
         tokio::spawn(async move {
             let answer = client.ask(Request::SendMessage(request), options).await;
             // If the turn has ended meanwhile, the task says how.
@@ -46,10 +44,9 @@ impl Exchange<'_> {
         &mut self,
         delivered: Delivered,
         answer: Result<SendMessageResponse, ClientError>,
-        peer: &Peer,
     ) -> Result<Option<Outcome>, Failure> {
         let taken = match answer {
-            Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), peer, false).await,
+            Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), false).await,
             Ok(SendMessageResponse::Message(_)) => Ok(None),
             Err(error) => {
                 delivered.answer(Err(self.scrubber.told(error))).await;

@@ -8,7 +8,7 @@ use chancery_protocol::{
     SendMessageResponse, StreamResponse, TaskState,
 };
 
-use super::agent::{RemoteAgent, Tenancy, cancel_there};
+use super::agent::{RemoteAgent, cancel_there};
 use super::clean::Scrubber;
 use super::errors::{Breach, cannot_be_watched, fate};
 use super::follow::Source;
@@ -35,6 +35,8 @@ const OUTCOME_UNKNOWN: &str =
 pub(super) struct Exchange<'a> {
     pub(super) agent: &'a RemoteAgent,
     pub(super) turn: &'a Turn,
+    /// The member of the pool that has the task, or is to get it.
+    pub(super) peer: Arc<Peer>,
     pub(super) state: RemoteState,
     /// The state that the task is in here, as far as this turn has come.
     pub(super) known: TaskState,
@@ -45,13 +47,15 @@ pub(super) struct Exchange<'a> {
     pub(super) has_new_ids: bool,
     /// Whether the agent refuses contexts that it has not given.
     refuses_contexts: bool,
+    /// Whether the member of the pool no longer has the task when this ends.
+    is_over: bool,
 }
 
 /// What came first, and the stream that it came by.
 type First = (StreamResponse, Option<Box<Feed>>);
 
 impl<'a> Exchange<'a> {
-    pub(super) fn new(agent: &'a RemoteAgent, turn: &'a Turn) -> Self {
+    pub(super) fn new(agent: &'a RemoteAgent, turn: &'a Turn) -> Result<Self, Failure> {
         let known = turn.task().map_or(TaskState::Unspecified, |task| match turn.found.purpose {
             // A message has put it back to work.
             crate::turn::Purpose::Message => TaskState::Working,
@@ -62,78 +66,90 @@ impl<'a> Exchange<'a> {
             known => known,
         };
         let state = RemoteState::of_turn(turn);
+        let peer = agent.peer_for(turn, &state)?;
         let scrubber = Scrubber::new(state.tokens.clone());
-        let (is_unparked, has_new_ids, refuses_contexts) = (false, false, false);
-        Self { agent, turn, state, known, scrubber, is_unparked, has_new_ids, refuses_contexts }
+        Ok(Self {
+            agent,
+            turn,
+            peer,
+            state,
+            known,
+            scrubber,
+            is_unparked: false,
+            has_new_ids: false,
+            refuses_contexts: false,
+            is_over: true,
+        })
     }
 
     pub(super) async fn run(mut self) -> Result<Outcome, Failure> {
-        let peer = self.agent.peer_for(self.turn, &self.state)?;
-        let mut tenancy = Tenancy::begin(self.agent, self.turn, &peer);
+        self.tell_pool();
         let ended = match (self.turn.is_refresh(), &self.state.task) {
-            (true, _) => self.refresh(&peer).await,
+            (true, _) => self.refresh().await,
             (false, Some(_)) if self.turn.is_resumed() => {
                 self.turn.dispatch().await?;
-                self.follow(&peer, Source::Watch).await
+                self.follow(Source::Watch).await
             }
-            _ => self.send_and_follow(peer, &mut tenancy).await,
+            _ => self.send_and_follow().await,
         };
         // A task that waits for its client stays with the agent.
-        tenancy.is_over = match &ended {
+        self.is_over = match &ended {
             Ok(outcome) => outcome.ends_task(self.known),
             Err(_) => !self.known.is_interrupted() || self.is_unparked,
         };
         ended
     }
 
-    async fn send_and_follow(
-        &mut self,
-        mut peer: Arc<Peer>,
-        tenancy: &mut Tenancy<'a>,
-    ) -> Result<Outcome, Failure> {
+    /// Tells who watches the pool that its member has the task.
+    fn tell_pool(&self) {
+        let turn = self.turn;
+        self.agent.peers.began(turn.principal(), turn.task_id(), turn.context_id(), &self.peer);
+    }
+
+    async fn send_and_follow(&mut self) -> Result<Outcome, Failure> {
         let was_sent = self.turn.is_resumed() && self.state.sent > 0;
-        if was_sent && (self.state.is_keyless || !self.honours_keys(&peer).await) {
+        if was_sent && (self.state.is_keyless || !self.honours_keys().await) {
             return Err(Failure::public(OUTCOME_UNKNOWN).unanswered());
         }
         let mut tried = Vec::new();
         let (first, stream) = loop {
-            let error = match self.send(&peer, was_sent).await? {
+            let error = match self.send(was_sent).await? {
                 Ok(first) => break first,
                 Err(never_sent) => never_sent,
             };
-            tried.push(peer.name.clone());
+            tried.push(self.peer.name.clone());
             let next = self.agent.peers.untried(&tried).filter(|_| self.state.task.is_none());
             let Some(next) = next else {
                 return Err(Failure::protocol(self.scrubber.told(error)).never_sent());
             };
-            tracing::info!(from = &*peer.name, to = &*next.name, %error, "the next member of the pool is tried");
-            peer = next;
-            self.turn.sink.hold().iter().for_each(|hold| hold.moved_to(&peer.name));
-            *tenancy = Tenancy::begin(self.agent, self.turn, &peer);
+            tracing::info!(from = &*self.peer.name, to = &*next.name, %error, "the next member of the pool is tried");
+            self.peer = next;
+            self.turn.sink.hold().iter().for_each(|hold| hold.moved_to(&self.peer.name));
+            self.tell_pool();
         };
         if let StreamResponse::Message(_) = first {
             stream.into_iter().for_each(|mut events| events.satisfied());
             return match self.state.task {
                 None => Ok(Outcome::forwarded(self.scrubber.scrub(first))),
-                Some(_) => Err(self.broke_protocol("a message came where a task had begun", &peer)),
+                Some(_) => Err(self.broke_protocol("a message came where a task had begun")),
             };
         }
-        let ended = self.take(first, &peer, stream.is_some()).await?;
+        let ended = self.take(first, stream.is_some()).await?;
         let source = stream.map_or(Source::Watch, Source::Stream);
         match ended {
             Some(outcome) => {
                 source.leave();
                 Ok(outcome)
             }
-            None => self.follow(&peer, source).await,
+            None => self.follow(source).await,
         }
     }
 
     /// Whether the same message may be sent to an agent again. It may be starting as we are.
-    async fn honours_keys(&self, peer: &Peer) -> bool {
+    async fn honours_keys(&self) -> bool {
         let until = Instant::now() + self.agent.settings.patience;
         loop {
-            match peer.client.peer().await {
+            match self.peer.client.peer().await {
                 Ok(found) => return found.honours_keys,
                 Err(_) if Instant::now() >= until => return false,
                 Err(_) => tokio::time::sleep(CARD_PAUSE).await,
@@ -142,9 +158,9 @@ impl<'a> Exchange<'a> {
     }
 
     /// Writes the message down and sends it. The inner error is of a message that never left: somebody else may be asked.
-    async fn send(&mut self, peer: &Peer, was_sent: bool) -> Result<Result<First, ClientError>, Failure> {
-        let watch = self.watch(peer);
-        let card = match peer.client.peer().await {
+    async fn send(&mut self, was_sent: bool) -> Result<Result<First, ClientError>, Failure> {
+        let watch = self.watch();
+        let card = match self.peer.client.peer().await {
             Ok(found) => found.card.clone(),
             Err(error) => {
                 watch.failed(&error, Duration::ZERO);
@@ -159,29 +175,29 @@ impl<'a> Exchange<'a> {
         if !was_sent {
             self.state.sent += 1;
         }
-        self.state.remote = peer.name.clone();
+        self.state.remote = self.peer.name.clone();
         let lineage = self.turn.lineage();
         lineage.iter().for_each(|token| self.remember_token(token));
         self.turn.set_state(&self.state)?;
         self.turn.dispatch().await?;
         loop {
-            let mut request = self.request(&self.turn.incoming, peer).await;
+            let mut request = self.request(&self.turn.incoming).await;
             let return_immediately = !streams && waits != CallerWaits::ForOutcome;
             if return_immediately || request.configuration.is_some() {
                 request.configuration.get_or_insert_default().return_immediately = return_immediately;
             }
-            let mut options = self.options(&self.turn.incoming.context, lineage.clone(), peer);
+            let mut options = self.options(&self.turn.incoming.context, lineage.clone());
             // The turn ends in time; what comes a little later says which task is to be canceled.
             let now = Instant::now();
             let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
             options.deadline = Some(self.turn.deadline().min(latest) + LATE_ANSWER);
-            match self.exchange(peer, request, options, streams).await {
+            match self.exchange(request, options, streams).await {
                 Ok(first) => return Ok(Ok(first)),
                 Err(error) if self.refuses_context(&error) => self.refuses_contexts = true,
                 // Its card says otherwise.
                 Err(error) if streams && cannot_be_watched(&error) => streams = false,
                 Err(error) if error.was_never_sent() => return Ok(Err(error)),
-                Err(error) => return Err(self.not_taken(error, peer)),
+                Err(error) => return Err(self.not_taken(error)),
             }
         }
     }
@@ -203,12 +219,11 @@ impl<'a> Exchange<'a> {
     /// for a while longer: the task in it is canceled.
     async fn exchange(
         &self,
-        peer: &Peer,
         request: Box<SendMessageRequest>,
         options: Options,
         streams: bool,
     ) -> Result<First, ClientError> {
-        let client = peer.client.clone();
+        let client = self.peer.client.clone();
         let answer = async move {
             if !streams {
                 return match client.ask(Request::SendMessage(request), options).await? {
@@ -222,7 +237,7 @@ impl<'a> Exchange<'a> {
                 None => Err(ClientError::BadAnswer("the stream has no event".to_owned())),
             }
         };
-        let (client, sink) = (peer.client.clone(), self.turn.sink.clone());
+        let (client, sink) = (self.peer.client.clone(), self.turn.sink.clone());
         let outstanding = DetachOnDrop::with(Box::pin(answer), move |late| {
             if !sink.is_abandoned() {
                 spawn(cancel_late_answer(client, late));
@@ -234,10 +249,10 @@ impl<'a> Exchange<'a> {
     }
 
     /// A message as the agent is to get it: under the ids that the agent knows, and without what is not its business.
-    pub(super) async fn request(&self, said: &Incoming, peer: &Peer) -> Box<SendMessageRequest> {
+    pub(super) async fn request(&self, said: &Incoming) -> Box<SendMessageRequest> {
         let (mut message, mut configuration) = (said.message.clone(), said.configuration.clone());
         let mut metadata = said.metadata.clone();
-        self.address(&mut message, peer).await;
+        self.address(&mut message).await;
         if let Some(wanted) = &mut configuration {
             // The journal is to have the whole task, and notifications are posted from here.
             (wanted.history_length, wanted.task_push_notification_config) = (None, None);
@@ -252,7 +267,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Puts the agent's ids into a message. Tasks that it does not have it is not told of.
-    async fn address(&self, message: &mut Message, peer: &Peer) {
+    async fn address(&self, message: &mut Message) {
         let sink = &self.turn.sink;
         message.task_id = self.state.task.clone();
         let derived = || context_there(&sink.context_secret(), sink.scope(), self.turn.context_id());
@@ -264,15 +279,15 @@ impl<'a> Exchange<'a> {
         for id in std::mem::take(&mut message.reference_task_ids) {
             let Some(found) = sink.sibling(&id).await else { continue };
             let state = RemoteState::of_task(&found);
-            known.extend(state.task.filter(|_| state.remote == peer.name));
+            known.extend(state.task.filter(|_| state.remote == self.peer.name));
         }
         message.reference_task_ids = known;
     }
 
     /// What goes along with a message: its caller's trace, extensions and lineage, if the agent may know.
-    pub(super) fn options(&self, context: &CallContext, lineage: Option<String>, peer: &Peer) -> Options {
+    pub(super) fn options(&self, context: &CallContext, lineage: Option<String>) -> Options {
         let tells = self.agent.settings.tells_lineage;
-        let mut options = Options { is_dispatch: true, watch: self.watch(peer), ..Options::default() };
+        let mut options = Options { is_dispatch: true, watch: self.watch(), ..Options::default() };
         options.terms.extensions.clone_from(&context.extensions);
         options.terms.traceparent = context.traceparent.clone().filter(|_| tells);
         options.terms.lineage = lineage.filter(|_| tells);
@@ -287,9 +302,9 @@ impl<'a> Exchange<'a> {
     }
 
     /// Who wants to hear how a member of a pool does hears of the member that was chosen.
-    pub(super) fn watch(&self, peer: &Peer) -> Watch {
+    pub(super) fn watch(&self) -> Watch {
         let context = &self.turn.incoming.context;
-        let is_chosen = peer.name.is_empty() || context.peer.as_ref() == Some(&peer.name);
+        let is_chosen = self.peer.name.is_empty() || context.peer.as_ref() == Some(&self.peer.name);
         Watch(context.peer_watch.clone().filter(|_| is_chosen))
     }
 
@@ -302,14 +317,14 @@ impl<'a> Exchange<'a> {
     }
 
     /// A message that the agent has not taken. What says that the task is lost ends it.
-    fn not_taken(&self, error: ClientError, peer: &Peer) -> Failure {
+    fn not_taken(&self, error: ClientError) -> Failure {
         let sent = fate(&error);
         let breach = Breach::of(&error);
         let failure = match breach {
             Some(breach @ (Breach::Forgotten | Breach::BrokeProtocol)) if self.state.task.is_some() => {
                 tracing::warn!(task.id = %self.turn.task_id(), %error, "a task is given up: {}", breach.text());
                 if breach != Breach::Forgotten {
-                    self.cancel_there(peer);
+                    self.cancel_there();
                 }
                 let told = breach.error().about("taskId", self.turn.task_id().as_str());
                 Failure::public(breach.text()).answering(told)
@@ -320,10 +335,10 @@ impl<'a> Exchange<'a> {
     }
 
     /// The agent does what the protocol does not allow.
-    pub(super) fn broke_protocol(&self, why: &str, peer: &Peer) -> Failure {
+    pub(super) fn broke_protocol(&self, why: &str) -> Failure {
         let id = self.turn.task_id();
         tracing::warn!(task.id = %id, why, "task {id} is given up: the agent broke the protocol");
-        self.cancel_there(peer);
+        self.cancel_there();
         let error = Breach::BrokeProtocol.error().about("taskId", id.as_str());
         match self.turn.sink.is_unopened() {
             true => Failure::protocol(error).unanswered(),
@@ -331,9 +346,17 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    pub(super) fn cancel_there(&self, peer: &Peer) {
+    pub(super) fn cancel_there(&self) {
         if let Some(there) = self.state.task.clone() {
-            cancel_there(peer.client.clone(), there);
+            cancel_there(self.peer.client.clone(), there);
+        }
+    }
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        if self.is_over && !self.turn.sink.is_abandoned() {
+            self.agent.peers.ended(self.turn.principal(), self.turn.task_id());
         }
     }
 }

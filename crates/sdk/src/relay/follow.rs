@@ -4,7 +4,6 @@
 //! what the agent then shows only what is new is told. While the agent is out of reach it is asked again, less and less
 //! often, and in the end the task fails.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
@@ -18,7 +17,6 @@ use super::clean::name_origin;
 use super::delta::{Delta, is_same_status};
 use super::errors::{Breach, cannot_be_watched};
 use super::exchange::Exchange;
-use super::peers::Peer;
 use crate::agent::{Failure, Outcome};
 use crate::client::{ClientError, Feed, Options};
 use crate::runtime::Delivered;
@@ -76,19 +74,19 @@ pub(super) type DeliveryAnswer = (Box<Delivered>, Result<SendMessageResponse, Cl
 
 impl Exchange<'_> {
     /// Follows the task until it ends or asks back.
-    pub(super) async fn follow(&mut self, peer: &Arc<Peer>, source: Source) -> Result<Outcome, Failure> {
+    pub(super) async fn follow(&mut self, source: Source) -> Result<Outcome, Failure> {
         let mut progress = Progress::new(source);
         let (answers, mut answered) = mpsc::channel::<DeliveryAnswer>(ANSWERS);
         loop {
             let before = self.turn.sink.recorded();
             let ended = tokio::select! {
                 biased;
-                Some((delivered, answer)) = answered.recv() => self.answered(*delivered, answer, peer).await?,
-                news = self.hear(&mut progress, peer) => match news {
-                    Ok(news) => self.take_news(&mut progress, news, peer).await?,
-                    Err(error) => self.failed(&mut progress, &error, peer)?,
+                Some((delivered, answer)) = answered.recv() => self.answered(*delivered, answer).await?,
+                news = self.hear(&mut progress) => match news {
+                    Ok(news) => self.take_news(&mut progress, news).await?,
+                    Err(error) => self.failed(&mut progress, &error)?,
                 },
-                delivered = self.turn.delivered() => self.deliver(delivered, peer, answers.clone()).await?,
+                delivered = self.turn.delivered() => self.deliver(delivered, answers.clone()).await?,
             };
             if let Some(outcome) = ended {
                 progress.source.leave();
@@ -100,12 +98,7 @@ impl Exchange<'_> {
         }
     }
 
-    async fn take_news(
-        &mut self,
-        progress: &mut Progress,
-        news: News,
-        peer: &Peer,
-    ) -> Result<Option<Outcome>, Failure> {
+    async fn take_news(&mut self, progress: &mut Progress, news: News) -> Result<Option<Outcome>, Failure> {
         let before = self.turn.sink.recorded();
         match news {
             News::Opened(events) => {
@@ -122,27 +115,27 @@ impl Exchange<'_> {
                         Ok(None)
                     }
                     StreamResponse::Message(_) => {
-                        Err(self.broke_protocol("a message came where a task had begun", peer))
+                        Err(self.broke_protocol("a message came where a task had begun"))
                     }
-                    event => self.take(event, peer, false).await,
+                    event => self.take(event, false).await,
                 }
             }
             News::Task(task) => {
                 progress.looked();
-                let ended = self.take(StreamResponse::Task(*task), peer, false).await?;
+                let ended = self.take(StreamResponse::Task(*task), false).await?;
                 progress.rest_if_waiting(self.known);
                 Ok(ended)
             }
             News::Silence(Ok(task)) => {
                 progress.failing_since = None;
-                let ended = self.take(StreamResponse::Task(*task), peer, false).await?;
+                let ended = self.take(StreamResponse::Task(*task), false).await?;
                 if self.turn.sink.recorded() > before {
                     // The stream may still bring what is known now.
                     (progress.source, progress.last) = (Source::Watch, 0);
                 }
                 Ok(ended)
             }
-            News::Silence(Err(error)) => self.silent(progress, &error, peer),
+            News::Silence(Err(error)) => self.silent(progress, &error),
             News::End => {
                 progress.after_break();
                 progress.rest_if_waiting(self.known);
@@ -152,10 +145,10 @@ impl Exchange<'_> {
     }
 
     /// Asks the agent once about a task that waits, and follows it if it goes on.
-    pub(super) async fn refresh(&mut self, peer: &Arc<Peer>) -> Result<Outcome, Failure> {
+    pub(super) async fn refresh(&mut self) -> Result<Outcome, Failure> {
         let Some(there) = self.state.task.clone() else { return Ok(Outcome::unchanged()) };
-        let found = match self.look(peer, there).await {
-            Ok(task) => self.take(StreamResponse::Task(task), peer, false).await?,
+        let found = match self.look(there).await {
+            Ok(task) => self.take(StreamResponse::Task(task), false).await?,
             Err(error) => match Breach::of(&error) {
                 Some(Breach::Forgotten) => return Err(Failure::public(Breach::Forgotten.text())),
                 _ => return Ok(Outcome::unchanged()),
@@ -169,11 +162,11 @@ impl Exchange<'_> {
         }
         self.turn.current_task().await.map_err(Failure::protocol)?;
         self.turn.sink.refreshed();
-        self.follow(peer, Source::Watch).await
+        self.follow(Source::Watch).await
     }
 
     /// Waits for news from the agent.
-    async fn hear(&self, progress: &mut Progress, peer: &Peer) -> Result<News, ClientError> {
+    async fn hear(&self, progress: &mut Progress) -> Result<News, ClientError> {
         if !progress.pause.is_zero() {
             tokio::time::sleep(progress.pause).await;
             progress.pause = Duration::ZERO;
@@ -186,38 +179,36 @@ impl Exchange<'_> {
         };
         Ok(match &mut progress.source {
             Source::Stream(events) => match timeout(silence, events.next()).await {
-                Err(_) => News::Silence(Box::pin(self.look(peer, there)).await.map(Box::new)),
+                Err(_) => News::Silence(Box::pin(self.look(there)).await.map(Box::new)),
                 Ok(Some(event)) => {
                     let event = event?;
                     News::Event(Box::new(event.payload), event.number)
                 }
                 Ok(None) => News::End,
             },
-            Source::Watch => {
-                News::Opened(Box::new(Box::pin(self.subscribe(peer, there, progress.last)).await?))
-            }
-            Source::Look => News::Task(Box::new(Box::pin(self.look(peer, there)).await?)),
+            Source::Watch => News::Opened(Box::new(Box::pin(self.subscribe(there, progress.last)).await?)),
+            Source::Look => News::Task(Box::new(Box::pin(self.look(there)).await?)),
         })
     }
 
-    async fn subscribe(&self, peer: &Peer, there: TaskId, last: u64) -> Result<Feed, ClientError> {
-        if peer.client.peer().await?.card.capabilities.streaming != Some(true) {
+    async fn subscribe(&self, there: TaskId, last: u64) -> Result<Feed, ClientError> {
+        if self.peer.client.peer().await?.card.capabilities.streaming != Some(true) {
             return Err(ClientError::Peer(ErrorCode::UnsupportedOperation.into()));
         }
-        let mut options = self.asking(peer);
+        let mut options = self.asking();
         options.terms.last_event = (last > 0).then_some(last);
         let request = SubscribeToTaskRequest { tenant: String::new(), id: there };
-        peer.client.feed(Request::SubscribeToTask(request), options).await
+        self.peer.client.feed(Request::SubscribeToTask(request), options).await
     }
 
-    async fn look(&self, peer: &Peer, there: TaskId) -> Result<Task, ClientError> {
+    async fn look(&self, there: TaskId) -> Result<Task, ClientError> {
         let request = GetTaskRequest { tenant: String::new(), id: there, history_length: None };
-        peer.client.ask(Request::GetTask(request), self.asking(peer)).await
+        self.peer.client.ask(Request::GetTask(request), self.asking()).await
     }
 
     /// What goes along with questions about a task.
-    fn asking(&self, peer: &Peer) -> Options {
-        let mut options = Options { retries: Some(0), watch: self.watch(peer), ..Options::default() };
+    fn asking(&self) -> Options {
+        let mut options = Options { retries: Some(0), watch: self.watch(), ..Options::default() };
         if self.agent.settings.tells_lineage {
             options.terms.traceparent.clone_from(&self.turn.incoming.context.traceparent);
         }
@@ -228,11 +219,10 @@ impl Exchange<'_> {
     pub(super) async fn take(
         &mut self,
         event: StreamResponse,
-        peer: &Peer,
         is_first: bool,
     ) -> Result<Option<Outcome>, Failure> {
         let mut event = self.scrubber.scrub(event);
-        self.check_ids(&event, peer)?;
+        self.check_ids(&event)?;
         if self.has_new_ids {
             self.has_new_ids = !name_origin(&mut event, &self.state);
         }
@@ -240,7 +230,7 @@ impl Exchange<'_> {
             StreamResponse::Task(task) if self.turn.sink.is_unopened() => {
                 let state = task.status.state;
                 if state == TaskState::Unspecified {
-                    return Err(self.broke_protocol("its new task is in no state", peer));
+                    return Err(self.broke_protocol("its new task is in no state"));
                 }
                 self.known = state;
                 if ends_turn(state) {
@@ -249,22 +239,22 @@ impl Exchange<'_> {
                 self.turn.forward(StreamResponse::Task(task)).await?;
                 Ok(None)
             }
-            StreamResponse::Task(task) => self.merge(task, peer, is_first).await,
-            StreamResponse::StatusUpdate(update) => self.take_status(update, peer).await,
+            StreamResponse::Task(task) => self.merge(task, is_first).await,
+            StreamResponse::StatusUpdate(update) => self.take_status(update).await,
             StreamResponse::ArtifactUpdate(update) => {
-                self.leave_waiting(TaskState::Working, peer).await?;
+                self.leave_waiting(TaskState::Working).await?;
                 if self.known == TaskState::Unspecified {
                     self.known = TaskState::Submitted;
                 }
                 self.turn.forward(StreamResponse::ArtifactUpdate(update)).await?;
                 Ok(None)
             }
-            StreamResponse::Message(_) => Err(self.broke_protocol("a message is no event of a task", peer)),
+            StreamResponse::Message(_) => Err(self.broke_protocol("a message is no event of a task")),
         }
     }
 
     /// Learns the agent's ids from the first event, and refuses events of other tasks.
-    fn check_ids(&mut self, event: &StreamResponse, peer: &Peer) -> Result<(), Failure> {
+    fn check_ids(&mut self, event: &StreamResponse) -> Result<(), Failure> {
         let (task, context) = match event {
             StreamResponse::Task(task) => (&task.id, task.context_id.as_ref()),
             StreamResponse::StatusUpdate(update) => (&update.task_id, Some(&update.context_id)),
@@ -273,9 +263,9 @@ impl Exchange<'_> {
         };
         match &self.state.task {
             Some(known) if known == task => Ok(()),
-            Some(_) => Err(self.broke_protocol("another task came where one was asked for", peer)),
+            Some(_) => Err(self.broke_protocol("another task came where one was asked for")),
             None if task.is_empty() || task.as_str().len() > MAX_ID_BYTES => {
-                Err(self.broke_protocol("the id of its task cannot be used", peer))
+                Err(self.broke_protocol("the id of its task cannot be used"))
             }
             None => {
                 self.state.learn(task, context);
@@ -287,7 +277,7 @@ impl Exchange<'_> {
     }
 
     /// Tells what is new in a task that is shown whole.
-    async fn merge(&mut self, task: Task, peer: &Peer, is_first: bool) -> Result<Option<Outcome>, Failure> {
+    async fn merge(&mut self, task: Task, is_first: bool) -> Result<Option<Outcome>, Failure> {
         let known = self.turn.current_task().await.map_err(Failure::protocol)?;
         // A stream may begin with the task as it was before the message.
         let found = self.turn.task().filter(|_| is_first && !self.turn.is_resumed());
@@ -296,26 +286,22 @@ impl Exchange<'_> {
         let Delta { artifacts, status, said } = Delta::between(&known, task);
         drop(known);
         for update in artifacts {
-            self.leave_waiting(next, peer).await?;
+            self.leave_waiting(next).await?;
             self.turn.forward(StreamResponse::ArtifactUpdate(update)).await?;
         }
         let Some(status) = status.filter(|_| !is_as_before) else { return Ok(None) };
         said.into_iter().for_each(|message| self.turn.sink.said(message));
-        self.take_status(status, peer).await
+        self.take_status(status).await
     }
 
-    async fn take_status(
-        &mut self,
-        update: TaskStatusUpdateEvent,
-        peer: &Peer,
-    ) -> Result<Option<Outcome>, Failure> {
+    async fn take_status(&mut self, update: TaskStatusUpdateEvent) -> Result<Option<Outcome>, Failure> {
         let next = update.status.state;
         let from = if self.known == TaskState::Unspecified { TaskState::Submitted } else { self.known };
         if next == TaskState::Unspecified || next != from && !from.may_become(next) {
             let why = format!("its task goes from {} to {}", from.as_str(), next.as_str());
-            return Err(self.broke_protocol(&why, peer));
+            return Err(self.broke_protocol(&why));
         }
-        self.leave_waiting(next, peer).await?;
+        self.leave_waiting(next).await?;
         let says_nothing = update.status.message.is_none() && update.metadata.is_none();
         let was_unparked = std::mem::take(&mut self.is_unparked);
         let is_known = next == self.known && says_nothing && !was_unparked && !self.turn.sink.is_unopened();
@@ -330,24 +316,19 @@ impl Exchange<'_> {
     }
 
     /// A task that waited for somebody goes on: its call is admitted anew, or the task ends.
-    async fn leave_waiting(&mut self, next: TaskState, peer: &Peer) -> Result<(), Failure> {
+    async fn leave_waiting(&mut self, next: TaskState) -> Result<(), Failure> {
         if !self.known.is_interrupted() || next == self.known || self.is_unparked {
             return Ok(());
         }
         self.is_unparked = true;
         self.turn.unpark().await.map_err(|refused| {
-            self.cancel_there(peer);
+            self.cancel_there();
             Failure::public(refused.message().to_owned())
         })
     }
 
     /// The agent did not answer for a task whose stream is silent. Any answer shows that it is there.
-    fn silent(
-        &self,
-        progress: &mut Progress,
-        error: &ClientError,
-        peer: &Peer,
-    ) -> Result<Option<Outcome>, Failure> {
+    fn silent(&self, progress: &mut Progress, error: &ClientError) -> Result<Option<Outcome>, Failure> {
         if matches!(error, ClientError::Peer(_) | ClientError::Status { .. }) {
             progress.failing_since = None;
             return Ok(None);
@@ -355,17 +336,12 @@ impl Exchange<'_> {
         let since = *progress.failing_since.get_or_insert_with(Instant::now);
         match since.elapsed() < self.agent.settings.patience {
             true => Ok(None),
-            false => Err(self.give_up(Breach::OutOfReach, error, peer)),
+            false => Err(self.give_up(Breach::OutOfReach, error)),
         }
     }
 
     /// Something did not come. Fails the task once there is no point in asking again.
-    fn failed(
-        &self,
-        progress: &mut Progress,
-        error: &ClientError,
-        peer: &Peer,
-    ) -> Result<Option<Outcome>, Failure> {
+    fn failed(&self, progress: &mut Progress, error: &ClientError) -> Result<Option<Outcome>, Failure> {
         let looked = matches!(progress.source, Source::Look);
         if cannot_be_watched(error) && !looked {
             (progress.watchable, progress.source, progress.pause) = (false, Source::Look, Duration::ZERO);
@@ -387,15 +363,15 @@ impl Exchange<'_> {
             }
             Some(breach) => breach,
         };
-        Err(self.give_up(breach, error, peer))
+        Err(self.give_up(breach, error))
     }
 
     /// The task fails here, and is canceled there.
-    fn give_up(&self, breach: Breach, error: &ClientError, peer: &Peer) -> Failure {
+    fn give_up(&self, breach: Breach, error: &ClientError) -> Failure {
         let id = self.turn.task_id();
         tracing::warn!(task.id = %id, %error, "task {id} is given up: {}", breach.text());
         if breach != Breach::Forgotten {
-            self.cancel_there(peer);
+            self.cancel_there();
         }
         let told = breach.error().about("taskId", id.as_str());
         Failure::public(breach.text()).answering(told).unanswered()
