@@ -123,6 +123,7 @@ impl<'a> Exchange<'a> {
                 return Err(Failure::protocol(self.scrubber.told(error)).never_sent());
             };
             tracing::info!(from = &*self.peer.name, to = &*next.name, %error, "the next member of the pool is tried");
+            self.agent.peers.ended(self.turn.principal(), self.turn.task_id());
             self.peer = next;
             self.turn.sink.hold().iter().for_each(|hold| hold.moved_to(&self.peer.name));
             self.tell_pool();
