@@ -1,8 +1,9 @@
 //! The runtime: an agent and a journal behind the eleven operations.
 //!
-//! Follow a message: `take` decides which task it is for and `send` how its sender waits; `drive` runs the turn
-//! and commits what the agent put into its `sink` to the `journal`, which shows it to everyone who watches. Beside
-//! that way: `recover` ends or goes on with what an earlier process left, `queued` has the tasks of messages that are not let through yet.
+//! Follow a message: `take` decides which task it is for, `start` makes its turn and `send` says how its sender waits; `drive`
+//! runs the turn and commits what the agent put into its `sink` to the `journal`, and shows it to everyone who watches. Beside
+//! that way: `recover` runs turns that nobody has sent a message for, `queued` has the tasks of messages that are not let
+//! through yet.
 
 mod delivered;
 mod detach;
