@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{CancelTaskRequest, Error, ErrorCode, Message, Request, Task, TaskId, TaskState};
+use chancery_protocol::{
+    CancelTaskRequest, Error, ErrorCode, Message, PoolWatch, Principal, Request, Task, TaskId, TaskState,
+};
 
 use super::clean::Scrubber;
 use super::exchange::Exchange;
@@ -22,6 +24,7 @@ const DELIVERIES: usize = 16;
 #[derive(Clone)]
 pub(super) struct RemoteAgent {
     pub(super) peers: RelayPeers,
+    pub(super) watch: Option<Arc<dyn PoolWatch>>,
     pub(super) settings: RemoteSettings,
 }
 
@@ -78,7 +81,7 @@ impl Agent for RemoteAgent {
         canceled.message.iter_mut().for_each(|said| scrubber.message(said));
         match canceled.state {
             TaskState::Canceled => {
-                self.peers.ended(&task.principal, &task.task);
+                self.ended(&task.principal, &task.task);
                 Ok(Cancellation::Done(canceled.message))
             }
             state if state.is_terminal() => {
@@ -90,7 +93,7 @@ impl Agent for RemoteAgent {
     }
 
     fn ended_without_agent(&self, task: TaskHandle) {
-        self.peers.ended(&task.principal, &task.task);
+        self.ended(&task.principal, &task.task);
         if let Some((client, there)) = self.whereabouts(&task) {
             cancel_there(client, there);
         }
@@ -98,6 +101,11 @@ impl Agent for RemoteAgent {
 }
 
 impl RemoteAgent {
+    /// A member of the pool no longer has a task.
+    pub(super) fn ended(&self, owner: &Principal, task: &TaskId) {
+        self.watch.iter().for_each(|watch| watch.ended(owner, task));
+    }
+
     /// Whom to ask about a task, and by which id.
     fn whereabouts(&self, task: &TaskHandle) -> Option<(Client, TaskId)> {
         let state = RemoteState::of_task(task);

@@ -1,5 +1,6 @@
 //! One turn with an agent elsewhere: the message on its way there, and what is made of what comes back.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,14 +57,12 @@ type First = (StreamResponse, Option<Box<Feed>>);
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(agent: &'a RemoteAgent, turn: &'a Turn) -> Result<Self, Failure> {
-        let known = turn.task().map_or(TaskState::Unspecified, |task| match turn.found.purpose {
+        let known = match turn.task() {
             // A message has put it back to work.
-            crate::turn::Purpose::Message => TaskState::Working,
-            _ => task.status.state,
-        });
-        let known = match known {
-            TaskState::Unspecified if !turn.sink.is_unopened() => TaskState::Submitted,
-            known => known,
+            Some(_) if !turn.is_resumed() && !turn.is_refresh() => TaskState::Working,
+            Some(task) => task.status.state,
+            None if turn.sink.is_unopened() => TaskState::Unspecified,
+            None => TaskState::Submitted,
         };
         let state = RemoteState::of_turn(turn);
         let peer = agent.peer_for(turn, &state)?;
@@ -102,8 +101,10 @@ impl<'a> Exchange<'a> {
 
     /// Tells who watches the pool that its member has the task.
     fn tell_pool(&self) {
-        let turn = self.turn;
-        self.agent.peers.began(turn.principal(), turn.task_id(), turn.context_id(), &self.peer);
+        if let Some(watch) = &self.agent.watch {
+            let (turn, context) = (self.turn, self.turn.context_id());
+            watch.began(turn.principal(), turn.task_id(), Some(context), &self.peer.name);
+        }
     }
 
     async fn send_and_follow(&mut self) -> Result<Outcome, Failure> {
@@ -123,7 +124,7 @@ impl<'a> Exchange<'a> {
                 return Err(Failure::protocol(self.scrubber.told(error)).never_sent());
             };
             tracing::info!(from = &*self.peer.name, to = &*next.name, %error, "the next member of the pool is tried");
-            self.agent.peers.ended(self.turn.principal(), self.turn.task_id());
+            self.agent.ended(self.turn.principal(), self.turn.task_id());
             self.peer = next;
             self.turn.sink.hold().iter().for_each(|hold| hold.moved_to(&self.peer.name));
             self.tell_pool();
@@ -320,15 +321,9 @@ impl<'a> Exchange<'a> {
     /// A message that the agent has not taken. What says that the task is lost ends it.
     fn not_taken(&self, error: ClientError) -> Failure {
         let sent = fate(&error);
-        let breach = Breach::of(&error);
-        let failure = match breach {
+        let failure = match Breach::of(&error) {
             Some(breach @ (Breach::Forgotten | Breach::BrokeProtocol)) if self.state.task.is_some() => {
-                tracing::warn!(task.id = %self.turn.task_id(), %error, "a task is given up: {}", breach.text());
-                if breach != Breach::Forgotten {
-                    self.cancel_there();
-                }
-                let told = breach.error().about("taskId", self.turn.task_id().as_str());
-                Failure::public(breach.text()).answering(told)
+                self.give_up(breach, &error)
             }
             _ => Failure::protocol(self.scrubber.told(error)),
         };
@@ -337,14 +332,22 @@ impl<'a> Exchange<'a> {
 
     /// The agent does what the protocol does not allow.
     pub(super) fn broke_protocol(&self, why: &str) -> Failure {
+        self.give_up(Breach::BrokeProtocol, &why)
+    }
+
+    /// The task fails here, if there is one, and is canceled there.
+    pub(super) fn give_up(&self, breach: Breach, why: &dyn Display) -> Failure {
         let id = self.turn.task_id();
-        tracing::warn!(task.id = %id, why, "task {id} is given up: the agent broke the protocol");
-        self.cancel_there();
-        let error = Breach::BrokeProtocol.error().about("taskId", id.as_str());
-        match self.turn.sink.is_unopened() {
-            true => Failure::protocol(error).unanswered(),
-            false => Failure::public(Breach::BrokeProtocol.text()).answering(error).unanswered(),
+        tracing::warn!(task.id = %id, %why, "task {id} is given up: {}", breach.text());
+        if breach != Breach::Forgotten {
+            self.cancel_there();
         }
+        let told = breach.error().about("taskId", id.as_str());
+        let failure = match self.turn.sink.is_unopened() {
+            true => Failure::protocol(told),
+            false => Failure::public(breach.text()).answering(told),
+        };
+        failure.unanswered()
     }
 
     pub(super) fn cancel_there(&self) {
@@ -357,7 +360,7 @@ impl<'a> Exchange<'a> {
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
         if self.is_over && !self.turn.sink.is_abandoned() {
-            self.agent.peers.ended(self.turn.principal(), self.turn.task_id());
+            self.agent.ended(self.turn.principal(), self.turn.task_id());
         }
     }
 }

@@ -365,17 +365,6 @@ impl Exchange<'_> {
         };
         Err(self.give_up(breach, error))
     }
-
-    /// The task fails here, and is canceled there.
-    fn give_up(&self, breach: Breach, error: &ClientError) -> Failure {
-        let id = self.turn.task_id();
-        tracing::warn!(task.id = %id, %error, "task {id} is given up: {}", breach.text());
-        if breach != Breach::Forgotten {
-            self.cancel_there();
-        }
-        let told = breach.error().about("taskId", id.as_str());
-        Failure::public(breach.text()).answering(told).unanswered()
-    }
 }
 
 impl Progress {

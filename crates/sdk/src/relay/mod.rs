@@ -58,6 +58,8 @@ pub use peers::RelayPeers;
 pub struct Relay {
     pub(crate) name: Arc<str>,
     peers: RelayPeers,
+    /// Hears which member of a pool has which task.
+    watch: Option<Arc<dyn PoolWatch>>,
     /// Whose card is shown.
     pub(crate) client: Client,
     /// As it was when the relay was made; none if it could not be had.
@@ -104,6 +106,7 @@ impl Relay {
         Self {
             name: name.into(),
             peers: RelayPeers::only(client.clone()),
+            watch: None,
             client,
             card,
             provenance: Vec::new(),
@@ -206,8 +209,8 @@ impl Relay {
     /// Has somebody hear which agent of a pool has which task: from the beginning of the task to its end, and after a
     /// restart as soon as the task is picked up again.
     #[must_use]
-    pub fn watched_by(self, watch: Arc<dyn PoolWatch>) -> Self {
-        self.peers.watched_by(watch);
+    pub fn watched_by(mut self, watch: Arc<dyn PoolWatch>) -> Self {
+        self.watch = Some(watch);
         self
     }
 
@@ -306,7 +309,8 @@ impl Relay {
 
     /// The agent as one of this runtime. What it takes and declares is for itself to say.
     fn spec(&self) -> AgentSpec {
-        let agent = RemoteAgent { peers: self.peers.clone(), settings: self.settings };
+        let agent =
+            RemoteAgent { peers: self.peers.clone(), watch: self.watch.clone(), settings: self.settings };
         AgentSpec::new(&*self.name, agent)
             .push_notifications(self.push_notifications)
             .blocking_timeout(self.settings.answer_timeout.saturating_add(GRACE))

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{ContextId, PoolWatch, Principal, TaskId};
 use parking_lot::RwLock;
 
 use crate::client::Client;
@@ -17,7 +16,6 @@ struct Shared {
     peers: RwLock<Vec<Arc<Peer>>>,
     /// Whether the peers have names, and tasks say which of them has them.
     is_pool: bool,
-    watch: RwLock<Option<Arc<dyn PoolWatch>>>,
 }
 
 /// One of them.
@@ -41,7 +39,7 @@ impl RelayPeers {
     }
 
     fn of(peers: Vec<Arc<Peer>>, is_pool: bool) -> Self {
-        Self(Arc::new(Shared { peers: RwLock::new(peers), is_pool, watch: RwLock::default() }))
+        Self(Arc::new(Shared { peers: RwLock::new(peers), is_pool }))
     }
 
     /// Adds an agent, or has the one of this name called by another client from now on, also for the tasks that it has.
@@ -72,10 +70,6 @@ impl RelayPeers {
         self.0.peers.read().iter().map(|peer| peer.client.clone()).collect()
     }
 
-    pub(super) fn watched_by(&self, watch: Arc<dyn PoolWatch>) {
-        *self.0.watch.write() = Some(watch);
-    }
-
     /// The one that was chosen for a new task, or that has a task; the first if nobody was chosen. Tasks from before there were
     /// several are the first one's.
     pub(super) fn of_name(&self, name: &str) -> Option<Arc<Peer>> {
@@ -89,19 +83,5 @@ impl RelayPeers {
     /// One that has not been tried yet.
     pub(super) fn untried(&self, tried: &[Arc<str>]) -> Option<Arc<Peer>> {
         self.0.peers.read().iter().find(|peer| !tried.contains(&peer.name)).cloned()
-    }
-
-    /// A task of this one is there.
-    pub(super) fn began(&self, owner: &Principal, task: &TaskId, context: &ContextId, peer: &Peer) {
-        if let Some(watch) = &*self.0.watch.read() {
-            watch.began(owner, task, Some(context), &peer.name);
-        }
-    }
-
-    /// A task has ended.
-    pub(super) fn ended(&self, owner: &Principal, task: &TaskId) {
-        if let Some(watch) = &*self.0.watch.read() {
-            watch.ended(owner, task);
-        }
     }
 }
