@@ -11,6 +11,7 @@ use chancery_protocol::{
 };
 use tokio::time::timeout;
 
+use crate::runtime::spawn;
 use crate::turn::Turn;
 
 /// How long to wait before asking again, at first and at most.
@@ -144,20 +145,18 @@ impl<E: Endpoint + Clone> Drop for Delegated<E> {
         let (agent, mut context) = (self.agent.clone(), self.context.clone());
         // That the time is up is no reason to cancel in no time.
         context.deadline = None;
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let id = match (id, sending) {
-                    (Some(id), _) => id,
-                    (None, Some(sending)) => match timeout(LONGEST_ANSWER, sending).await {
-                        Ok(Ok(SendMessageResponse::Task(view))) => view.task.id().clone(),
-                        _ => return,
-                    },
-                    (None, None) => return,
-                };
-                let request = CancelTaskRequest { tenant: String::new(), id, metadata: None };
-                // It may have ended by itself just now.
-                let _ = agent.cancel_task(Call { request, context }).await;
-            });
-        }
+        spawn(async move {
+            let id = match (id, sending) {
+                (Some(id), _) => id,
+                (None, Some(sending)) => match timeout(LONGEST_ANSWER, sending).await {
+                    Ok(Ok(SendMessageResponse::Task(view))) => view.task.id().clone(),
+                    _ => return,
+                },
+                (None, None) => return,
+            };
+            let request = CancelTaskRequest { tenant: String::new(), id, metadata: None };
+            // It may have ended by itself just now.
+            let _ = agent.cancel_task(Call { request, context }).await;
+        });
     }
 }

@@ -69,11 +69,6 @@ pub(super) fn task_is_over(id: &TaskId) -> Error {
         .about("taskId", id.as_str())
 }
 
-/// An agent that tells everybody the same of itself.
-pub(super) fn no_extended_card() -> Error {
-    Error::with_message(ErrorCode::UnsupportedOperation, "This agent has no extended card")
-}
-
 impl Failure {
     /// The text of a panic is for the log alone.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chancery_protocol::{
-    CallOutcome, Edge, Hold, JsonObject, Settled, Statement, TaskState, USAGE_EXTENSION, Usage, UsageReport,
-    Whereabouts,
+    CallOutcome, Edge, Hold, JsonObject, Settled, Statement, USAGE_EXTENSION, Usage, UsageReport, Whereabouts,
 };
 use chancery_store::Batch;
 use parking_lot::Mutex;
@@ -77,7 +76,12 @@ impl Holds {
         let (state, said) = batch.outcome().unzip();
         let usage = said.flatten().and_then(|said| reported(&*hold, said));
         if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
-            let settling = hold.settle(&key.id, outcome_of(state, sent), usage);
+            let outcome = match sent {
+                Sent::Never => CallOutcome::NotDispatched,
+                Sent::Answered => CallOutcome::Task(state),
+                Sent::Unanswered => CallOutcome::Unknown(Some(state)),
+            };
+            let settling = hold.settle(&key.id, outcome, usage);
             let told = match &settling.whereabouts {
                 None => JsonObject::single(USAGE_EXTENSION, &settling.statement),
                 Some(lineage) => JsonObject::from_value(&Told { usage: &settling.statement, lineage }),
@@ -143,15 +147,6 @@ impl Holds {
         // The end of an id is its random part.
         let last = key.id.as_str().as_bytes().last().copied().unwrap_or_default();
         &self.shards[usize::from(last) % SHARDS]
-    }
-}
-
-/// What came of a call that leaves its task in this state.
-fn outcome_of(state: TaskState, sent: Sent) -> CallOutcome {
-    match sent {
-        Sent::Never => CallOutcome::NotDispatched,
-        Sent::Answered => CallOutcome::Task(state),
-        Sent::Unanswered => CallOutcome::Unknown(Some(state)),
     }
 }
 

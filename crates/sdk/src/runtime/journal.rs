@@ -16,7 +16,7 @@ use super::Core;
 use super::failure::from_store;
 use super::holds::Holds;
 use super::live::{Live, TaskKey};
-use super::subscription::{Subscription, TurnEnd};
+use super::subscription::Subscription;
 use crate::agent::Sent;
 
 /// How long events wait before the store is asked again, at first and at most.
@@ -195,12 +195,6 @@ impl Core {
             }
             events.next().await.transpose()?;
         }
-    }
-
-    /// The task as it stands, then the events that follow.
-    pub(super) async fn watch_from_here(&self, live: &Live, end: Arc<TurnEnd>) -> Result<EventStream, Error> {
-        let (live, snapshot) = self.enter(&live.key).await?;
-        Ok(Box::pin(Subscription::with_snapshot(self.store.clone(), live, &snapshot, Some(end))?))
     }
 }
 

@@ -40,7 +40,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::agent::Outcome;
 use crate::spec::AgentSpec;
 use end::had_effect;
-use failure::{from_store, no_extended_card};
+use failure::from_store;
 use holds::Holds;
 use journal::view;
 use live::{LiveTasks, TaskKey};
@@ -288,7 +288,10 @@ impl Endpoint for Runtime {
                 let public = (*core.card).clone();
                 contained("extended_card", || make(&call.context.principal, public)).map(Arc::new)
             }
-            None => Err(no_extended_card()),
+            None => {
+                let text = "This agent has no extended card";
+                Err(Error::with_message(ErrorCode::UnsupportedOperation, text))
+            }
         }
     }
 }

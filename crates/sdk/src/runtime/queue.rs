@@ -129,16 +129,6 @@ impl Live {
         free
     }
 
-    /// The same for a task that others may know of: if it has been canceled before anybody worked on it, whoever is to
-    /// work on it hears of that here.
-    pub(super) fn claim_known(&self, sink: &Sink) -> bool {
-        let claimed = self.claim(sink);
-        if claimed && self.has_ended() {
-            sink.cancellation().cancel();
-        }
-        claimed
-    }
-
     /// Changes what is known of who works on the task, for those who wait for that.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Work) -> T) -> T {
         let changed = change(&mut self.work.lock());

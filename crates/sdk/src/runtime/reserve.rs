@@ -76,8 +76,7 @@ impl Reservation {
     }
 
     pub(super) fn json(&self) -> Result<Json, StoreError> {
-        let text = serde_json::to_string(self)?;
-        Json::parse(&text).map_err(|error| StoreError::Encode(serde::ser::Error::custom(error)))
+        Json::from_value(self).map_err(|error| StoreError::Encode(serde::ser::Error::custom(error)))
     }
 
     pub(super) fn read(reserved: &ReservedCall) -> Result<Self, Error> {

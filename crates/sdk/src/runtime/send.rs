@@ -159,7 +159,11 @@ impl Core {
                     None => Box::pin(Subscription::after(store, live, 0, end)),
                 })
             }
-            Taken::Waits { live, end, .. } => self.watch_from_here(&live, end).await,
+            Taken::Waits { live, end, .. } => {
+                let (live, snapshot) = self.enter(&live.key).await?;
+                let store = self.store.clone();
+                Ok(Box::pin(Subscription::with_snapshot(store, live, &snapshot, Some(end))?))
+            }
             Taken::Repeats(id) => self.stream_again(&TaskKey { scope, id }, admission).await,
         }
     }

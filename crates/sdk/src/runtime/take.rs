@@ -7,7 +7,6 @@ use chancery_protocol::{
     TaskStatus, TaskStatusUpdateEvent, check_input_modes,
 };
 use chancery_store::{Admission, Batch, Scope};
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Core;
@@ -37,10 +36,6 @@ pub(super) enum Taken {
     /// It has been sent before; this is its task, or the call that may become one or was answered without one.
     Repeats(TaskId),
 }
-
-/// The state of a task that no turn has worked on.
-#[derive(Serialize)]
-struct NeverSent {}
 
 impl Core {
     /// Finds the task of a message, or begins a new one, and starts the turn. Once begun this goes on without its caller: a
@@ -129,7 +124,7 @@ impl Core {
 
     /// What a task's state is before its first turn: that of an agent elsewhere says that it has not been sent yet.
     fn first_state(&self) -> Option<Json> {
-        self.spec.works_elsewhere.then(|| Json::from_value(&NeverSent {}).ok()).flatten()
+        self.spec.works_elsewhere.then(|| Json::parse("{}").ok()).flatten()
     }
 
     /// A message that begins a task.
@@ -150,10 +145,14 @@ impl Core {
             let hold = incoming.context.hold.clone();
             let appended = self.append(&sink.key, batch, hold, Sent::Answered).await;
             entered.publish(appended.map_err(from_store)?.events, false);
-            if is_named && !entered.claim_known(&sink) {
+            if is_named && !entered.claim(&sink) {
                 // Somebody who knew the name has said more already, and has the first turn.
                 incoming.is_new = false;
                 return self.queue_up(entered, incoming);
+            }
+            if entered.has_ended() {
+                // Others know its name: it was canceled before anybody worked on it.
+                sink.cancellation().cancel();
             }
             live = Some(entered);
         }
