@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, TaskId, USAGE_EXTENSION, Usage,
+    CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, USAGE_EXTENSION, Usage,
 };
 use chancery_store::{Batch, Scope, StoreError};
 
@@ -33,7 +33,7 @@ impl Sink {
 
     /// The same of any task that belongs to the same caller and agent.
     #[cfg(feature = "client")]
-    pub(crate) async fn sibling(&self, id: &TaskId) -> Option<crate::agent::TaskHandle> {
+    pub(crate) async fn sibling(&self, id: &chancery_protocol::TaskId) -> Option<crate::agent::TaskHandle> {
         let found = self.core.store.snapshot(&self.key.scope, id).await.ok()?;
         let principal = self.core.own_context(&self.key.scope).principal;
         Some(crate::agent::TaskHandle { principal, task: id.clone(), state: found.state })

@@ -37,9 +37,7 @@ use chancery_store::{Scope, Store};
 use parking_lot::RwLock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::agent::Outcome;
 use crate::spec::AgentSpec;
-use end::had_effect;
 use failure::from_store;
 use holds::Holds;
 use journal::view;
@@ -143,10 +141,10 @@ impl Runtime {
     #[cfg(feature = "server")]
     pub(crate) async fn cancel(&self, principal: &Principal, task_id: &TaskId) -> Result<bool, Error> {
         let (core, key) = (self.core.clone(), self.core.key(principal, task_id));
-        if core.end_reserved(&key, Outcome::canceled()) {
+        if core.end_reserved(&key, crate::agent::Outcome::canceled()) {
             return Ok(true);
         }
-        had_effect(DetachOnDrop::new(|| core.cancel(key)).await)
+        end::had_effect(DetachOnDrop::new(|| core.cancel(key)).await)
     }
 
     /// Whether the agent is elsewhere.
