@@ -170,6 +170,19 @@ async fn a_new_task_goes_where_the_context_says_and_what_follows_goes_there_too(
 }
 
 #[tokio::test]
+async fn a_call_that_moves_to_another_member_is_said_to_be_there() {
+    let south = spawn("south", &Arc::new(Semaphore::new(0))).await;
+    let register = Arc::new(Register::default());
+    let pool = pool(&[("south", south.url())]).await.watched_by(register.clone());
+    let address = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let nobody = format!("http://{}", address.expect("a port where nobody listens"));
+    pool.peers().put("north", Caller::builder().retries(0).connect_later(nobody).expect("a URL"));
+    let (task, state, _) =
+        said(&start(&pool), to("north", &message("ask"))).await.expect("a question of the other member");
+    assert_eq!((state, register.peer_of(&task).as_deref()), (TaskState::InputRequired, Some("south")));
+}
+
+#[tokio::test]
 async fn looks_subscriptions_and_cancels_go_to_who_has_the_task() {
     let gate = Arc::new(Semaphore::new(1));
     let (north, south) = (spawn("north", &gate).await, spawn("south", &gate).await);
