@@ -130,8 +130,8 @@ impl Site {
         let rows = said.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let of_caller = rows.filter(|row| row[3] == who.name());
         of_caller.fold((0, 0), |(usd, calls), row| {
-            let micro = row[5].replace('.', "").parse::<u64>().expect("six places");
-            (usd + micro, calls + row[7].parse::<u64>().expect("a number"))
+            let micro = row[6].replace('.', "").parse::<u64>().expect("six places");
+            (usd + micro, calls + row[8].parse::<u64>().expect("a number"))
         })
     }
 
