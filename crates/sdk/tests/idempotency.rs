@@ -48,6 +48,19 @@ async fn a_repeat_returns_the_same_task_on_either_binding() {
     assert_eq!(runs.get(), 1);
 }
 
+#[tokio::test]
+async fn a_repeat_may_be_addressed_and_vouched_for_otherwise() {
+    let (site, runs, _permits) = site(1).await;
+    let client = site.jsonrpc().with(KEY, "k");
+    let first = client.call("SendMessage", params("hi")).await.task();
+    let mut again = params("hi");
+    again["tenant"] = json!("tester");
+    let lineage = json!({"urn:chancery:ext:lineage:v1": {"token": "another"}});
+    (again["metadata"], again["message"]["metadata"]) = (lineage.clone(), lineage);
+    assert_eq!(client.call("SendMessage", again).await.task(), first);
+    assert_eq!(runs.get(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn repeats_in_flight_join_the_first() {
     let (site, runs, permits) = site(0).await;

@@ -116,6 +116,8 @@ impl<'a> Exchange<'a> {
         let (first, stream) = loop {
             let error = match self.send(was_sent).await? {
                 Ok(first) => break first,
+                // This time. An earlier process has sent it.
+                Err(_) if was_sent => return Err(Failure::public(OUTCOME_UNKNOWN).unanswered()),
                 Err(never_sent) => never_sent,
             };
             tried.push(self.peer.name.clone());
@@ -182,6 +184,7 @@ impl<'a> Exchange<'a> {
         lineage.iter().for_each(|token| self.remember_token(token));
         self.turn.set_state(&self.state)?;
         self.turn.dispatch().await?;
+        let mut refused = None;
         loop {
             let mut request = self.request(&self.turn.incoming).await;
             let return_immediately = !streams && waits != CallerWaits::ForOutcome;
@@ -195,10 +198,18 @@ impl<'a> Exchange<'a> {
             options.deadline = Some(self.turn.deadline().min(latest) + LATE_ANSWER);
             match self.exchange(request, options, streams).await {
                 Ok(first) => return Ok(Ok(first)),
-                Err(error) if self.refuses_context(&error) => self.refuses_contexts = true,
+                Err(error) if self.refuses_context(&error) => {
+                    (self.refuses_contexts, refused) = (true, Some(error));
+                }
                 // Its card says otherwise.
-                Err(error) if streams && cannot_be_watched(&error) => streams = false,
-                Err(error) if error.was_never_sent() => return Ok(Err(error)),
+                Err(error) if streams && cannot_be_watched(&error) => {
+                    (streams, refused) = (false, Some(error))
+                }
+                Err(error) if error.was_never_sent() => match refused {
+                    // What it had refused has arrived, all the same.
+                    Some(refused) => return Err(self.not_taken(refused)),
+                    None => return Ok(Err(error)),
+                },
                 Err(error) => return Err(self.not_taken(error)),
             }
         }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Call, ContextId, Error, Json, Message, RequestLimits, SendMessageRequest, Task, TaskId, TaskState,
-    TaskStatus, TaskStatusUpdateEvent, check_input_modes,
+    Call, ContextId, Error, Json, JsonObject, LINEAGE_EXTENSION, Message, RequestLimits,
+    SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
+    check_input_modes,
 };
 use chancery_store::{Admission, Batch, Scope};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Core;
@@ -261,13 +263,25 @@ fn context_of(task: &Task) -> ContextId {
     task.context_id.clone().unwrap_or_else(|| ContextId::from(""))
 }
 
-/// What makes a repeated send the same one: its key, and everything that was sent.
+/// What a repeated send has in common with the first one: all but its address, and on whose behalf it is made.
+#[derive(Serialize)]
+struct Said<'a> {
+    message: Message,
+    configuration: Option<&'a SendMessageConfiguration>,
+    metadata: Option<JsonObject>,
+}
+
+/// What makes a repeated send the same one: its key, and what it says.
 pub(super) fn admission(call: &Call<Box<SendMessageRequest>>) -> Result<Option<Admission>, Error> {
     let Some(key) = &call.context.idempotency_key else { return Ok(None) };
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         let text = format!("must have 1 to {MAX_KEY_BYTES} bytes");
         return Err(Error::invalid_field("Idempotency-Key", text));
     }
-    let body = serde_json::to_vec(&call.request).map_err(Error::internal)?;
+    let without_lineage = |metadata: &Option<JsonObject>| metadata.clone()?.without(LINEAGE_EXTENSION);
+    let SendMessageRequest { message, configuration, metadata, .. } = &*call.request;
+    let message = Message { metadata: without_lineage(&message.metadata), ..message.clone() };
+    let said = Said { message, configuration: configuration.as_ref(), metadata: without_lineage(metadata) };
+    let body = serde_json::to_vec(&said).map_err(Error::internal)?;
     Ok(Some(Admission { key: key.clone(), digest: Sha256::digest(&body).into() }))
 }
