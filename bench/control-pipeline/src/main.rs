@@ -114,7 +114,7 @@ fn gates(is_pool: bool) -> Gates {
     Gates {
         authenticator: Authenticator::default().with_keys(keys),
         key,
-        rates: Rates::new(limit, limit),
+        rates: Rates::new(limit, limit, None),
         pipeline,
         hands,
     }

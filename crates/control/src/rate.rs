@@ -1,4 +1,5 @@
-//! How often anybody may ask anything: a token bucket for each caller and for each address that requests come from.
+//! How often anybody may ask anything: a token bucket for each caller and for each address that requests come from, and one
+//! more for each address that anonymous callers share.
 //! Whoever has used theirs up can still cancel what they have begun: that has buckets of its own, which are larger.
 //!
 //! A bucket is one number, the time at which it will be full again (GCRA). There are only so many buckets: when there is no
@@ -48,7 +49,7 @@ pub struct Counted {
 /// use chancery_control::rate::{RateLimit, Rates};
 /// use chancery_protocol::Principal;
 ///
-/// let rates = Rates::new(Some(RateLimit { per_second: 1, burst: 2 }), None);
+/// let rates = Rates::new(Some(RateLimit { per_second: 1, burst: 2 }), None, None);
 /// let alice = Principal::new("default", "alice");
 /// assert_eq!(rates.caller(&alice, Millis(0)).unwrap().unwrap().remaining, 1);
 /// assert!(rates.caller(&alice, Millis(0)).is_ok());
@@ -59,9 +60,12 @@ pub struct Counted {
 pub struct Rates {
     callers: Option<Buckets<Principal>>,
     sources: Option<Buckets<IpAddr>>,
+    /// Anonymous callers are one caller; these keep one address from using up what belongs to all of them.
+    anonymous: Option<Buckets<Option<IpAddr>>>,
     /// For cancels alone, where the others are used up.
     cancels_of_callers: Option<Buckets<Principal>>,
     cancels_of_sources: Option<Buckets<IpAddr>>,
+    cancels_of_anonymous: Option<Buckets<Option<IpAddr>>>,
 }
 
 /// How many cancels there are for each request that there is otherwise, and at least; of those at once, ten times as many.
@@ -94,13 +98,15 @@ struct Table<K> {
 // === impl Rates ===
 
 impl Rates {
-    /// For each caller, and for each address; none is no limit.
-    pub fn new(caller: Option<RateLimit>, source: Option<RateLimit>) -> Self {
+    /// For each caller, for each address, and for the anonymous callers of each address; none is no limit.
+    pub fn new(caller: Option<RateLimit>, source: Option<RateLimit>, anonymous: Option<RateLimit>) -> Self {
         Self {
             callers: caller.map(Buckets::new),
             sources: source.map(Buckets::new),
+            anonymous: anonymous.map(Buckets::new),
             cancels_of_callers: caller.map(|limit| Buckets::new(limit.for_cancels())),
             cancels_of_sources: source.map(|limit| Buckets::new(limit.for_cancels())),
+            cancels_of_anonymous: anonymous.map(|limit| Buckets::new(limit.for_cancels())),
         }
     }
 
@@ -111,6 +117,13 @@ impl Rates {
             .count(principal, now)
             .map(Some)
             .map_err(|wait| refusal(buckets.limit, wait, || format!("caller `{}`", principal.id)))
+    }
+
+    /// Counts a request of an anonymous caller. Those whose address is not known share one bucket.
+    pub fn anonymous(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Counted>, Denied> {
+        let Some(buckets) = &self.anonymous else { return Ok(None) };
+        let counted = buckets.count(&source.map(network), now).map(Some);
+        counted.map_err(|wait| refusal(buckets.limit, wait, || anonymous_from(source)))
     }
 
     /// How much of its limit a caller has left. Nothing is counted.
@@ -129,6 +142,10 @@ impl Rates {
 
     /// Counts a request to cancel a task, for which there was no room otherwise.
     pub fn cancel(&self, source: Option<IpAddr>, principal: &Principal, now: Millis) -> Result<(), Denied> {
+        if let Some(buckets) = self.cancels_of_anonymous.as_ref().filter(|_| principal.is_anonymous()) {
+            let counted = buckets.count(&source.map(network), now);
+            counted.map_err(|wait| refusal(buckets.limit, wait, || anonymous_from(source)))?;
+        }
         if let (Some(buckets), Some(source)) = (&self.cancels_of_sources, source.map(network)) {
             let counted = buckets.count(&source, now);
             counted.map_err(|wait| refusal(buckets.limit, wait, || source.to_string()))?;
@@ -149,6 +166,13 @@ fn network(source: IpAddr) -> IpAddr {
             Some(v4) => v4.into(),
             None => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
         },
+    }
+}
+
+fn anonymous_from(source: Option<IpAddr>) -> String {
+    match source.map(network) {
+        Some(source) => format!("anonymous callers at {source}"),
+        None => "anonymous callers whose address is not known".to_owned(),
     }
 }
 
@@ -249,7 +273,7 @@ mod tests {
 
     #[test]
     fn cancels_have_room_of_their_own_and_there_is_an_end_to_that() {
-        let rates = Rates::new(Some(RateLimit { per_second: 1, burst: 1 }), None);
+        let rates = Rates::new(Some(RateLimit { per_second: 1, burst: 1 }), None, None);
         let (alice, bob) = (Principal::new("r", "alice"), Principal::new("r", "bob"));
         rates.caller(&alice, Millis(0)).unwrap();
         rates.caller(&alice, Millis(0)).unwrap_err();
@@ -258,6 +282,22 @@ mod tests {
         assert_eq!(rates.cancel(None, &alice, Millis(0)).unwrap_err().reason, RATE_LIMITED);
         rates.cancel(None, &bob, Millis(0)).unwrap();
         rates.cancel(None, &alice, Millis(10)).unwrap();
+    }
+
+    #[test]
+    fn one_address_cannot_use_up_what_belongs_to_all_anonymous_callers() {
+        let rates = Rates::new(None, None, Some(RateLimit { per_second: 1, burst: 2 }));
+        let (here, there) = (Some([192, 0, 2, 1].into()), Some([192, 0, 2, 2].into()));
+        let through = (0..10).filter(|_| rates.anonymous(here, Millis(0)).is_ok()).count();
+        assert_eq!(through, 2);
+        let denied = rates.anonymous(here, Millis(0)).unwrap_err();
+        assert_eq!(denied.limit.as_deref(), Some("1 requests a second for anonymous callers at 192.0.2.1"));
+        rates.anonymous(there, Millis(0)).unwrap();
+        rates.anonymous(None, Millis(0)).unwrap();
+        let cancels =
+            (0..5_000).filter(|_| rates.cancel(here, &Principal::anonymous(), Millis(0)).is_ok()).count();
+        assert_eq!(cancels, 1_000);
+        rates.cancel(here, &Principal::new("default", "alice"), Millis(0)).unwrap();
     }
 
     #[test]

@@ -9,10 +9,10 @@ use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder};
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
-use crate::config::{Config, Listen, ProxyHeader};
+use crate::config::{Config, Listen, ProxyHeader, StoreSection};
 use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
-use crate::identity::{Identities, Signatory, federation};
+use crate::identity::{Identities, LiveKeys, Signatory, federation};
 use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
 use crate::plain::{Plain, PlainRoutes, Seal};
 use crate::ready::{Probes, Readiness};
@@ -25,6 +25,7 @@ pub(crate) struct Gateway {
     server: Server,
     store: Arc<Store>,
     governor: Arc<Governor>,
+    keys: Arc<LiveKeys>,
     names: Vec<String>,
 }
 
@@ -38,7 +39,7 @@ impl Gateway {
         }
         let identities = Identities::open(&config)?;
         let signatory = Signatory::open(&config)?;
-        let store = Arc::new(open_store(&config)?);
+        let store = Arc::new(open_store(&config.store)?);
         let surroundings = Surroundings::new(pools(&config)?, store.clone(), config.outbound.clone());
         let (keys, inboxes) = (surroundings.keys.clone(), surroundings.inboxes.clone());
         let Agents { offers, governed, asked, absent } =
@@ -86,7 +87,7 @@ impl Gateway {
         };
         admin::open(&config.admin, &config.store.data, desk).await?;
         fleet::keep_up(&reloader, file);
-        Ok(Self { server, store, governor, names })
+        Ok(Self { server, store, governor, keys: identities.keys().clone(), names })
     }
 
     /// Its own URL.
@@ -122,6 +123,7 @@ impl Gateway {
     pub(crate) async fn run(self) {
         self.server.run().await;
         self.governor.flush().await;
+        self.keys.write_uses();
         self.store.close();
     }
 }
@@ -190,10 +192,10 @@ async fn listening(
 }
 
 /// Opens the store that the configuration names.
-pub(crate) fn open_store(config: &Config) -> anyhow::Result<Store> {
-    let url = store_url(config)?;
-    if config.store.url.is_none() {
-        let data = &config.store.data;
+pub(crate) fn open_store(section: &StoreSection) -> anyhow::Result<Store> {
+    let url = store_url(section)?;
+    if section.url.is_none() {
+        let data = &section.data;
         std::fs::create_dir_all(data)
             .with_context(|| format!("cannot make the data directory {}", data.display()))?;
     }
@@ -201,11 +203,11 @@ pub(crate) fn open_store(config: &Config) -> anyhow::Result<Store> {
 }
 
 /// The URL of the store.
-pub(crate) fn store_url(config: &Config) -> anyhow::Result<String> {
-    if let Some(url) = &config.store.url {
+pub(crate) fn store_url(section: &StoreSection) -> anyhow::Result<String> {
+    if let Some(url) = &section.url {
         return Ok(url.clone());
     }
-    let path = config.store.data.join(FILE);
+    let path = section.data.join(FILE);
     let path = path.to_str().with_context(|| format!("{} is not valid UTF-8", path.display()))?;
     Ok(format!("sqlite:{path}"))
 }

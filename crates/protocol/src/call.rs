@@ -303,31 +303,6 @@ impl Principal {
     pub fn new(realm: impl Into<Arc<str>>, id: impl Into<Arc<str>>) -> Self {
         Self { realm: realm.into(), id: id.into() }
     }
-
-    /// Nobody in particular. All anonymous callers are the same one.
-    pub fn anonymous() -> Self {
-        static ANONYMOUS: LazyLock<Principal> = LazyLock::new(|| Principal::new("default", "anonymous"));
-        ANONYMOUS.clone()
-    }
-}
-
-// === impl Identity ===
-
-impl Identity {
-    /// Nothing was proven.
-    pub fn anonymous() -> Arc<Self> {
-        static ANONYMOUS: LazyLock<Arc<Identity>> = LazyLock::new(Arc::default);
-        ANONYMOUS.clone()
-    }
-}
-
-// === impl Caller ===
-
-impl Caller {
-    /// Nobody in particular.
-    pub fn anonymous() -> Self {
-        Self { principal: Principal::anonymous(), identity: Identity::anonymous() }
-    }
 }
 
 /// Somebody whom an application has let in by itself.

@@ -18,6 +18,7 @@
 //! | `signing` | keys, canonical JSON and signed cards, behind a feature of that name |
 //! | `field` | how fields are read where ProtoJSON and serde disagree |
 
+mod anonymous;
 mod call;
 mod card;
 mod decode;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use chancery_protocol::{Caller, Identity, Principal, Proof, Timestamp};
@@ -48,8 +49,8 @@ pub enum RecordError {
         /// Of the key.
         id: String,
     },
-    /// The key is for somebody that everybody is.
-    #[error("a key cannot be for the caller that all anonymous callers are; give it another name: {id}")]
+    /// The key is for the caller name of everybody who is anonymous.
+    #[error("the caller name `anonymous` is reserved; give the key another name: {id}")]
     Anonymous {
         /// Of the key.
         id: String,
@@ -61,6 +62,8 @@ struct Key {
     caller: Caller,
     expires: Option<Millis>,
     revoked: bool,
+    /// When it was last good for a call, in milliseconds; 0 if it never was.
+    used: Arc<AtomicU64>,
 }
 
 // === impl KeyRing ===
@@ -74,8 +77,13 @@ impl KeyRing {
     /// Knows these keys and no others from now on. If one record is wrong, everything stays as it was.
     pub fn replace(&self, records: &[KeyRecord]) -> Result<(), RecordError> {
         let mut keys = HashMap::with_capacity(records.len());
+        let before = self.keys.load();
         for record in records {
-            if keys.insert(record.id.as_str().into(), Key::read(record)?).is_some() {
+            let mut key = Key::read(record)?;
+            if let Some(known) = before.get(record.id.as_str()) {
+                key.used = known.used.clone();
+            }
+            if keys.insert(record.id.as_str().into(), key).is_some() {
                 return Err(RecordError::Twice { id: record.id.clone() });
             }
         }
@@ -97,7 +105,15 @@ impl KeyRing {
         if key.expires.is_some_and(|expires| expires <= now) {
             return Err(KeyRefusal::Expired);
         }
+        key.used.store(now.0, Ordering::Relaxed);
         Ok(key.caller.clone())
+    }
+
+    /// When each key was last good for a call, by its id. Keys that never were are left out.
+    pub fn last_used(&self) -> Vec<(Box<str>, Millis)> {
+        let keys = self.keys.load();
+        let used = keys.iter().map(|(id, key)| (id.clone(), Millis(key.used.load(Ordering::Relaxed))));
+        used.filter(|(_, used)| used.0 > 0).collect()
     }
 
     /// How many keys there are, the revoked ones included.
@@ -121,7 +137,7 @@ impl Key {
             return Err(RecordError::Hash { id: record.id.clone() });
         }
         let principal = Principal { realm: record.realm.clone(), id: record.caller.clone() };
-        if principal == Principal::anonymous() {
+        if principal.is_anonymous() {
             return Err(RecordError::Anonymous { id: record.id.clone() });
         }
         let identity = Identity {
@@ -131,7 +147,13 @@ impl Key {
             ..Identity::default()
         };
         let caller = Caller { principal, identity: Arc::new(identity) };
-        Ok(Self { hash, caller, expires: record.expires.map(millis), revoked: record.revoked.is_some() })
+        Ok(Self {
+            hash,
+            caller,
+            expires: record.expires.map(millis),
+            revoked: record.revoked.is_some(),
+            used: Arc::default(),
+        })
     }
 }
 
@@ -165,6 +187,19 @@ mod tests {
         assert_eq!(caller.principal, Principal::new("default", "alice"));
         assert_eq!((caller.identity.proof, &*caller.identity.groups[0]), (Proof::ApiKey, "staff"));
         assert_eq!(ring.verify(bot.text(), NOW).unwrap().identity.agent.as_deref(), Some("planner"));
+    }
+
+    #[test]
+    fn the_last_use_of_a_key_outlives_a_change_of_the_others() {
+        let secret = ServerSecret::generate().unwrap();
+        let ((alice, of_alice), (_, of_bob)) = (made(&secret, "alice"), made(&secret, "bob"));
+        let ring = KeyRing::new(&secret);
+        ring.replace(std::slice::from_ref(&of_alice)).unwrap();
+        assert_eq!(ring.last_used(), []);
+        ring.verify(alice.text(), NOW).unwrap();
+        ring.verify(&format!("{}0", alice.text()), Millis(NOW.0 + 1)).unwrap_err();
+        ring.replace(&[of_alice.clone(), of_bob]).unwrap();
+        assert_eq!(ring.last_used(), [(of_alice.id.as_str().into(), NOW)]);
     }
 
     #[test]

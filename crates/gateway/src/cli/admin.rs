@@ -1,7 +1,6 @@
 //! `chancery admin`: a gateway looked after while it runs.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use http::Method;
@@ -9,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::agent::Format;
 use super::failure::printable;
+use super::place::DataPlace;
 use crate::admin::client;
 
 /// Look after a gateway while it runs: agents, calls, budgets; cut an agent off
 #[derive(Debug, Args)]
 pub(super) struct AdminCommand {
-    /// The data directory of the gateway
-    #[arg(long, env = "CHANCERY_DATA", default_value = "chancery-data", value_name = "DIR", global = true)]
-    data: PathBuf,
+    #[command(flatten)]
+    place: DataPlace,
 
     /// How to print the answer
     #[arg(short, long, value_enum, default_value = "text", global = true)]
@@ -76,7 +75,7 @@ impl AdminCommand {
 
     pub(super) async fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
         let (method, path, body) = self.action.request();
-        let answer = client::ask(&self.data, method, &path, body.as_ref()).await?;
+        let answer = client::ask(&self.place.find()?, method, &path, body.as_ref()).await?;
         let told = match serde_json::from_slice::<Value>(&answer) {
             Ok(told) if self.output == Format::Text => told,
             // Metrics are text, and whoever wants JSON gets what the gateway said.

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::agent::Format;
 use super::output::json_line;
-use super::records::Place;
+use super::place::Place;
 use crate::config::Config;
 use crate::govern::{Adjustments, Change, Per, Whose, limits};
 use crate::rehearsal::Rehearsal;

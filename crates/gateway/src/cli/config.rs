@@ -1,6 +1,5 @@
 //! `chancery check`, `effective-config` and `config-schema`: the configuration of `serve`, looked at without serving.
 
-use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,9 @@ use clap::Args;
 
 use super::agent::Format;
 use super::output::json_line;
-use crate::config::{Flag, Folders, Loaded, Problem, effective, markdown_schema, schema};
+use crate::config::{
+    BadConfig, Flag, Folders, Loaded, StoreSection, effective, markdown_schema, read_store, schema,
+};
 
 /// The file that is read if none is named and this one is there.
 pub(super) const FILE: &str = "chancery.toml";
@@ -40,7 +41,7 @@ pub(super) struct ConfigSchema {
     markdown: bool,
 }
 
-/// Where the configuration is read from.
+/// Where the configuration is read from. All commands about a gateway read the one that `chancery serve` reads.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Source {
     /// The configuration; `chancery.toml` if that is there. Variables such as `CHANCERY__RECURSION__MAX_CALL_DEPTH` stand
@@ -48,10 +49,6 @@ pub(super) struct Source {
     #[arg(long, env = "CHANCERY_CONFIG", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
-
-/// A configuration that cannot be used.
-#[derive(Debug)]
-pub(super) struct BadConfig(pub(super) Vec<Problem>);
 
 impl Source {
     pub(super) fn path(&self) -> Option<&Path> {
@@ -61,6 +58,11 @@ impl Source {
 
     pub(super) fn load(&self, flags: Vec<Flag>) -> Result<Loaded, BadConfig> {
         self.load_again(flags, &Folders::default())
+    }
+
+    /// Only where things are kept. A mistake elsewhere keeps nobody from revoking a key.
+    pub(super) fn load_store(&self, flags: Vec<Flag>) -> Result<StoreSection, BadConfig> {
+        read_store(self.path(), std::env::vars(), flags).map_err(BadConfig)
     }
 
     /// The same, knowing what files said before: what is wrong with one is told, and harms no other.
@@ -109,13 +111,3 @@ impl ConfigSchema {
         Ok(())
     }
 }
-
-impl fmt::Display for BadConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (all, one) = (self.0.len(), self.0.len() == 1);
-        write!(f, "the configuration has {all} problem{}", if one { "" } else { "s" })?;
-        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
-    }
-}
-
-impl std::error::Error for BadConfig {}

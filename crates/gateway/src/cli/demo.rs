@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -14,11 +15,9 @@ use chancery_sdk::{AgentSpec, Server};
 use clap::Args;
 use serde_json::Value;
 
-use super::config::BadConfig;
-use super::storage::Storage;
-use crate::config::{Flag, Loaded};
+use crate::config::{BadConfig, Flag, Loaded, Origin, Problem, StoreSection};
 use crate::demo;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, open_store, store_url};
 
 /// The agents that can be served alone.
 const ALONE: [&str; 4] = ["echo", "stream", "ask", "conformance"];
@@ -34,8 +33,13 @@ pub(super) struct Demo {
     #[arg(long, env = "CHANCERY_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
 
-    #[command(flatten)]
-    storage: Storage,
+    /// The directory that everything is kept in; made if it is not there
+    #[arg(long, env = "CHANCERY_DATA", default_value = "chancery-data", value_name = "DIR")]
+    data: PathBuf,
+
+    /// Where tasks are kept, if not in the data directory: `memory:`, `sqlite:PATH` or `sqlite:PATH?durability=power`
+    #[arg(long, env = "CHANCERY_STORE", value_name = "URL")]
+    store: Option<String>,
 
     /// Serve this agent alone, at the root, with no gates in front of it
     #[arg(long, env = "CHANCERY_AGENT", value_name = "NAME", value_parser = ALONE)]
@@ -51,7 +55,7 @@ pub(super) struct Demo {
     )]
     capabilities: Capabilities,
 
-    /// Let anyone in who can reach the address, although the demo authenticates nobody
+    /// Listen on an address that others reach, too, although the demo lets everybody in
     #[arg(long, env = "CHANCERY_ALLOW_ANONYMOUS")]
     allow_anonymous: bool,
 
@@ -112,7 +116,13 @@ impl Demo {
 
     /// All agents, governed.
     async fn run_fleet(self) -> anyhow::Result<()> {
-        let kept = self.storage.url()?;
+        if !self.listen.ip().is_loopback() && !self.allow_anonymous {
+            let what =
+                format!("{} can be reached from elsewhere, and the demo lets everybody in", self.listen);
+            let problem = Problem::new(Origin::Flag("--listen"), "server.listen", what);
+            return Err(BadConfig(vec![problem.hint("if that is meant, say `--allow-anonymous`")]).into());
+        }
+        let kept = store_url(&self.section())?;
         let load = move || Ok(Loaded::read_own(demo::CONFIG, self.flags()).map_err(BadConfig)?.config);
         let gateway = Gateway::start(Box::new(load), None).await?;
         let paths: Vec<_> = demo::NAMES.map(|name| (name, format!("/agents/{name}"))).into();
@@ -124,23 +134,27 @@ impl Demo {
         Ok(())
     }
 
+    /// Where things are kept.
+    fn section(&self) -> StoreSection {
+        StoreSection { url: self.store.clone(), data: self.data.clone() }
+    }
+
     /// What the configuration of the fleet is told by the command line.
     fn flags(&self) -> Vec<Flag> {
-        let data = self.storage.data().display().to_string();
+        let data = self.data.display().to_string();
         let egress: Vec<_> = self.allow_egress.iter().map(ToString::to_string).collect();
-        let all: [(&'static str, &'static [&'static str], Option<Value>); 6] = [
+        let all: [(&'static str, &'static [&'static str], Option<Value>); 5] = [
             ("--listen", &["server", "listen"], Some(self.listen.to_string().into())),
             ("--public-url", &["server", "public_url"], self.public_url.clone().map(Value::from)),
-            ("--allow-anonymous", &["server", "anonymous"], self.allow_anonymous.then(|| true.into())),
             ("--data", &["store", "data"], Some(data.into())),
-            ("--store", &["store", "url"], self.storage.named().map(Value::from)),
+            ("--store", &["store", "url"], self.store.clone().map(Value::from)),
             ("--allow-egress", &["push", "allow_egress"], Some(egress.into())),
         ];
         all.into_iter().filter_map(|(flag, path, value)| Some((flag, path, value?))).collect()
     }
 
     async fn run_alone(self, name: &str) -> anyhow::Result<()> {
-        let store = Arc::new(self.storage.open()?);
+        let store = Arc::new(open_store(&self.section())?);
         let egress = self.allow_egress.iter().fold(Egress::default(), |egress, range| egress.allow(*range));
         let mut server = Server::builder().store(store.clone()).egress(egress).anonymous_extended_card();
         if self.allow_anonymous {
@@ -163,7 +177,7 @@ impl Demo {
 
     /// Where tasks are kept, and what was found there.
     fn kept(&self, recovered: usize) -> anyhow::Result<String> {
-        let mut text = format!("Tasks are kept in {}\n", self.storage.url()?);
+        let mut text = format!("Tasks are kept in {}\n", store_url(&self.section())?);
         if recovered > 0 {
             text.push_str(&format!(
                 "The last process had left {recovered} tasks unfinished; they have failed, and say why\n"

@@ -1,7 +1,7 @@
 //! `chancery key`: API keys, made, listed and revoked, also while a gateway runs.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -10,14 +10,14 @@ use chancery_control::identity::{ApiKey, KeyRecord};
 use chancery_protocol::Timestamp;
 use clap::{Args, Subcommand};
 
-use crate::identity::{KeyFile, SigningKeys};
+use super::place::DataPlace;
+use crate::identity::{KeyFile, KeyUses, SigningKeys};
 
 /// Make, list and revoke the keys by which callers show who they are, and change those that cards are signed with
 #[derive(Debug, Args)]
 pub(super) struct KeyCommand {
-    /// The directory that everything is kept in
-    #[arg(long, env = "CHANCERY_DATA", default_value = "chancery-data", value_name = "DIR", global = true)]
-    data: PathBuf,
+    #[command(flatten)]
+    place: DataPlace,
 
     #[command(subcommand)]
     action: Action,
@@ -65,12 +65,13 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl KeyCommand {
     pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
+        let data = self.place.find()?;
         match self.action {
-            Action::Rotate { overlap_hours } => return rotate(&self.data, overlap_hours, out),
-            Action::Signing => return signing(&self.data, out),
+            Action::Rotate { overlap_hours } => return rotate(&data, overlap_hours, out),
+            Action::Signing => return signing(&data, out),
             Action::Create { .. } | Action::List | Action::Revoke { .. } => {}
         }
-        let mut file = KeyFile::open(&self.data)?;
+        let mut file = KeyFile::open(&data)?;
         match self.action {
             Action::Create { caller, realm, group, agent, days } => {
                 let key = ApiKey::generate()?;
@@ -89,11 +90,9 @@ impl KeyCommand {
                 writeln!(out, "{}", key.text())?;
             }
             Action::List => {
+                let uses = KeyUses::read(&data)?;
                 for record in &file.records {
-                    let state = if record.revoked.is_some() { "revoked" } else { "good" };
-                    let expires = record.expires.map_or_else(|| "never".to_owned(), |time| time.to_string());
-                    let KeyRecord { id, realm, caller, created, .. } = record;
-                    writeln!(out, "{id}  {realm}/{caller}  {state}  created {created}  expires {expires}")?;
+                    writeln!(out, "{}", listed(record, uses.of(&record.id)))?;
                 }
             }
             Action::Revoke { id } => {
@@ -108,6 +107,29 @@ impl KeyCommand {
         }
         Ok(())
     }
+}
+
+/// A key on one line.
+fn listed(record: &KeyRecord, used: Option<Timestamp>) -> String {
+    let or_never = |time: Option<Timestamp>| time.map_or_else(|| "never".to_owned(), |time| time.to_string());
+    let now = Timestamp::now();
+    let state = match (record.revoked, record.expires) {
+        (Some(_), _) => "revoked",
+        (None, Some(expires)) if expires <= now => "expired",
+        _ => "good",
+    };
+    let KeyRecord { id, realm, caller, created, .. } = record;
+    let mut parts = vec![id.clone(), format!("{realm}/{caller}"), state.to_owned()];
+    if !record.groups.is_empty() {
+        parts.push(format!("groups {}", record.groups.join(",")));
+    }
+    if let Some(agent) = &record.agent {
+        parts.push(format!("agent {agent}"));
+    }
+    parts.push(format!("created {created}"));
+    parts.push(format!("expires {}", or_never(record.expires)));
+    parts.push(format!("last used {}", or_never(used)));
+    parts.join("  ")
 }
 
 fn rotate(data: &Path, overlap_hours: u64, out: &mut impl Write) -> anyhow::Result<()> {

@@ -11,11 +11,11 @@ mod failure;
 mod init;
 mod key;
 mod output;
+mod place;
 mod records;
 mod send;
 mod serve;
 mod spend;
-mod storage;
 mod store;
 mod task;
 mod trace;
@@ -28,8 +28,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use crate::config::BadConfig;
 use agent::Format;
-use config::BadConfig;
 use failure::Failure;
 
 /// The exit status for a configuration that cannot be used, as `sysexits.h` has it.

@@ -1,32 +1,13 @@
-//! Where the records are, and of which time: flags that `budget`, `spend` and `trace` share.
+//! Which calls, and of which time: flags that `spend` and `trace` share.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use chancery_protocol::Timestamp;
 use chancery_store::{EdgeQuery, Realms};
 use clap::Args;
-use serde_json::Value;
 
 use super::agent::Span;
-use super::config::{BadConfig, Source};
-use crate::config::Config;
-
-/// Which gateway.
-#[derive(Clone, Debug, Args)]
-pub(super) struct Place {
-    #[command(flatten)]
-    source: Source,
-
-    /// The directory that everything is kept in, instead of the configured one
-    #[arg(long, env = "CHANCERY_DATA", value_name = "DIR", global = true)]
-    data: Option<PathBuf>,
-
-    /// Where tasks are kept, if not in the data directory
-    #[arg(long, env = "CHANCERY_STORE", value_name = "URL", global = true)]
-    store: Option<String>,
-}
 
 /// Which calls.
 #[derive(Clone, Debug, Args)]
@@ -55,18 +36,6 @@ pub(super) struct Which {
 /// A point in time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct When(pub(super) Timestamp);
-
-impl Place {
-    pub(super) fn load(&self) -> Result<Config, BadConfig> {
-        let data = self.data.as_ref().map(|path| Value::from(path.display().to_string()));
-        let flags = [
-            ("--data", &["store", "data"] as &'static [&'static str], data),
-            ("--store", &["store", "url"], self.store.clone().map(Value::from)),
-        ];
-        let flags = flags.into_iter().filter_map(|(flag, path, value)| Some((flag, path, value?)));
-        Ok(self.source.load(flags.collect())?.config)
-    }
-}
 
 impl Which {
     pub(super) fn realms(&self) -> Realms {

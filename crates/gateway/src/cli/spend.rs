@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::agent::Format;
 use super::output::json_line;
-use super::records::{Place, Which};
+use super::place::Place;
+use super::records::Which;
 use crate::records::{CALLS, Records, SUMS, call_row, sum_row, usd};
 
 /// Say what was spent, also while a gateway runs

@@ -7,13 +7,14 @@ use anyhow::bail;
 use chancery_store::Store;
 use clap::{Args, Subcommand};
 
-use super::storage::Storage;
+use super::place::Place;
+use crate::gateway::{open_store, store_url};
 
 /// Back up, check and clean the store
 #[derive(Debug, Args)]
 pub(super) struct StoreCommand {
     #[command(flatten)]
-    storage: Storage,
+    place: Place,
 
     #[command(subcommand)]
     action: Action,
@@ -41,14 +42,15 @@ enum Action {
 impl StoreCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let mut out = std::io::stdout();
+        let section = self.place.store()?;
         match self.action {
             Action::Backup { file } => {
-                let url = self.storage.url()?;
+                let url = store_url(&section)?;
                 tokio::task::spawn_blocking(move || Store::backup_of(&url, &file)).await??;
                 writeln!(out, "backed up")?;
             }
             Action::Check => {
-                let url = self.storage.url()?;
+                let url = store_url(&section)?;
                 let found = tokio::task::spawn_blocking(move || Store::check_of(&url)).await??;
                 for problem in &found.problems {
                     writeln!(out, "{problem}")?;
@@ -59,7 +61,7 @@ impl StoreCommand {
                 writeln!(out, "{} tasks, all of them whole", found.tasks)?;
             }
             Action::DeleteOwner { owner, realm } => {
-                let store = self.storage.open()?;
+                let store = open_store(&section)?;
                 let deleted = store.delete_owner(&realm, &owner).await?;
                 store.close();
                 writeln!(out, "deleted {deleted} tasks")?;

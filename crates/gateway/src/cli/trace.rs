@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::agent::Format;
 use super::output::json_line;
-use super::records::{Place, Which};
+use super::place::Place;
+use super::records::Which;
 use crate::records::{Records, chains, tree, usd};
 
 /// Show which calls led to which, also while a gateway runs

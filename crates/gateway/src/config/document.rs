@@ -97,6 +97,13 @@ impl Node {
         }
     }
 
+    /// Forgets every key but one.
+    pub(crate) fn keep_only(&mut self, key: &str) {
+        if let Content::Table(entries) = &mut self.value {
+            entries.retain(|entry| entry.key == key);
+        }
+    }
+
     /// Puts a value at a path, over what stands there.
     pub(crate) fn set(&mut self, path: &[&str], value: Value, origin: &Origin) {
         let Some((first, rest)) = path.split_first() else {

@@ -121,7 +121,7 @@ pub(crate) struct KnownGateway {
 }
 
 /// How often anyone may ask anything.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RateSection {
     /// For each caller.
@@ -130,10 +130,13 @@ pub(crate) struct RateSection {
     /// For each address that requests come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<RateLimit>,
+    /// For the anonymous callers of each address, who are one caller to all other limits; 1000 a second and 2000 at once
+    /// unless said otherwise.
+    pub(crate) anonymous: RateLimit,
 }
 
 /// How many requests.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RateLimit {
     /// So many a second in the long run.
@@ -422,6 +425,13 @@ fn default_realm() -> String {
 impl Default for StoreSection {
     fn default() -> Self {
         Self { url: None, data: PathBuf::from("chancery-data") }
+    }
+}
+
+impl Default for RateSection {
+    fn default() -> Self {
+        let anonymous = RateLimit { per_second: 1000, burst: Some(2000) };
+        Self { caller: None, source: None, anonymous }
     }
 }
 

@@ -27,12 +27,13 @@ use std::path::Path;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use document::{Node, Origin};
+use document::Node;
 
+pub(crate) use document::Origin;
 pub(crate) use effective::effective;
 pub(crate) use file::*;
 pub(crate) use markdown::{Folders, Standing, schema as markdown_schema};
-pub(crate) use problem::Problem;
+pub(crate) use problem::{BadConfig, Problem};
 pub(crate) use section::*;
 pub(crate) use units::{UnknownCost, Usd};
 
@@ -57,27 +58,7 @@ impl Loaded {
         environment: impl Iterator<Item = (String, String)>,
         flags: Vec<Flag>,
     ) -> Result<Self, Vec<Problem>> {
-        let mut node = match path {
-            None => Node::empty(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    let what = format!("cannot read {}: {error}", path.display());
-                    vec![Problem::new(Origin::Flag("--config"), "", what)]
-                })?;
-                Node::parse(path, &text)?
-            }
-        };
-        let mut variables: Vec<_> = environment.filter(|(name, _)| name.starts_with(PREFIX)).collect();
-        variables.sort();
-        for (name, value) in variables {
-            let keys = name[PREFIX.len()..].to_ascii_lowercase();
-            let path: Vec<_> = keys.split("__").collect();
-            node.set(&path, plain(&value), &Origin::Environment(name.clone()));
-        }
-        for (flag, path, value) in flags {
-            node.set(path, value, &Origin::Flag(flag));
-        }
-        Self::of(node)
+        Self::of(gather(path, environment, flags)?)
     }
 
     /// Reads what comes with Chancery, then flags.
@@ -116,6 +97,46 @@ impl Loaded {
     pub(crate) fn origin(&self, path: &[&str]) -> &Origin {
         self.node.at(path).map_or(&Origin::Default, |node| &node.origin)
     }
+}
+
+/// The file if there is one, over it the environment, over that flags.
+fn gather(
+    path: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    flags: Vec<Flag>,
+) -> Result<Node, Vec<Problem>> {
+    let mut node = match path {
+        None => Node::empty(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                let what = format!("cannot read {}: {error}", path.display());
+                vec![Problem::new(Origin::Flag("--config"), "", what)]
+            })?;
+            Node::parse(path, &text)?
+        }
+    };
+    let mut variables: Vec<_> = environment.filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    variables.sort();
+    for (name, value) in variables {
+        let keys = name[PREFIX.len()..].to_ascii_lowercase();
+        let path: Vec<_> = keys.split("__").collect();
+        node.set(&path, plain(&value), &Origin::Environment(name.clone()));
+    }
+    for (flag, path, value) in flags {
+        node.set(path, value, &Origin::Flag(flag));
+    }
+    Ok(node)
+}
+
+/// Reads of the same only where things are kept, whatever is wrong with the rest.
+pub(crate) fn read_store(
+    path: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    flags: Vec<Flag>,
+) -> Result<StoreSection, Vec<Problem>> {
+    let mut node = gather(path, environment, flags)?;
+    node.keep_only("store");
+    Ok(Loaded::of(node)?.config.store)
 }
 
 /// What the paths in a configuration file are seen from.

@@ -14,6 +14,10 @@ pub(crate) struct Problem {
     pub(crate) hint: Option<String>,
 }
 
+/// A configuration that cannot be used.
+#[derive(Debug)]
+pub(crate) struct BadConfig(pub(crate) Vec<Problem>);
+
 impl Problem {
     pub(crate) fn new(place: Origin, path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { place, path: path.into(), what: what.into(), hint: None }
@@ -44,6 +48,16 @@ impl fmt::Display for Problem {
         }
     }
 }
+
+impl fmt::Display for BadConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (all, one) = (self.0.len(), self.0.len() == 1);
+        write!(f, "the configuration has {all} problem{}", if one { "" } else { "s" })?;
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl std::error::Error for BadConfig {}
 
 /// The one of several names that a mistyped one was most likely meant to be.
 pub(crate) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {

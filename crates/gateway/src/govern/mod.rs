@@ -127,7 +127,7 @@ impl Governor {
     ) -> anyhow::Result<Arc<Regime>> {
         let (current, input) = (self.regime(), AllLimits::of(after));
         let terms = self.plane().prepare(settings::proposal(after, &input))?;
-        let rates = match settings::is_other_rate(&before.rate, &after.rate) {
+        let rates = match before.rate != after.rate {
             true => Arc::new(settings::rates(&after.rate)),
             false => current.rates.clone(),
         };

@@ -161,6 +161,12 @@ impl Guard for Regime {
         let now = self.plane().hands.now();
         let counted = match caller {
             None => self.rates.source(source, now)?,
+            Some(caller) if caller.principal.is_anonymous() => {
+                // The address first: what it has used up must not come off what all of them share.
+                let of_address = self.rates.anonymous(source, now)?;
+                let of_all = self.rates.caller(&caller.principal, now)?;
+                of_address.into_iter().chain(of_all).min_by_key(|counted| counted.remaining)
+            }
             Some(caller) => self.rates.caller(&caller.principal, now)?,
         };
         Ok(counted.map(|Counted { limit, remaining, reset }| Rate { limit, remaining, reset }))

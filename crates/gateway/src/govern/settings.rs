@@ -113,13 +113,6 @@ pub(super) fn price(section: &PriceSection) -> Price {
     Price { per_call: micro_usd(section.per_call), per_1k_tokens: micro_usd(section.per_1k_tokens) }
 }
 
-/// Whether the one allows something else than the other.
-pub(super) fn is_other_rate(one: &RateSection, other: &RateSection) -> bool {
-    let limit = |rate: Option<ConfigRate>| rate.map(|rate| (rate.per_second, rate.burst));
-    let both = |section: &RateSection| (limit(section.caller), limit(section.source));
-    both(one) != both(other)
-}
-
 /// How far calls may lead to calls.
 pub(super) fn rules(config: &Config) -> Rules {
     let recursion = &config.recursion;
@@ -243,11 +236,9 @@ pub(super) fn pool(
 
 /// How often anybody may ask anything.
 pub(super) fn rates(rate: &RateSection) -> Rates {
-    let limit = |limit: Option<ConfigRate>| {
-        limit.map(|limit| RateLimit {
-            per_second: limit.per_second,
-            burst: limit.burst.unwrap_or(limit.per_second),
-        })
+    let limit = |limit: ConfigRate| RateLimit {
+        per_second: limit.per_second,
+        burst: limit.burst.unwrap_or(limit.per_second),
     };
-    Rates::new(limit(rate.caller), limit(rate.source))
+    Rates::new(rate.caller.map(limit), rate.source.map(limit), Some(limit(rate.anonymous)))
 }

@@ -35,7 +35,7 @@ impl Records {
     pub(crate) fn open(config: &Config) -> anyhow::Result<Self> {
         match copy(config)? {
             (store, Some(copy)) => Ok(Self { store, _copy: copy }),
-            (_, None) => bail!("nothing has been recorded at {}", store_url(config)?),
+            (_, None) => bail!("nothing has been recorded at {}", store_url(&config.store)?),
         }
     }
 
@@ -59,7 +59,7 @@ impl Records {
 
 /// What is kept, read from a copy of the store; nothing if there is none yet.
 pub(crate) fn copy(config: &Config) -> anyhow::Result<(Store, Option<TempDir>)> {
-    let url = store_url(config)?;
+    let url = store_url(&config.store)?;
     let path = url.strip_prefix("sqlite:").map(|rest| rest.split('?').next().unwrap_or(rest));
     if !path.is_some_and(|path| Path::new(path).exists()) {
         return Ok((Store::memory(), None));

@@ -177,6 +177,7 @@ impl Gateway {
         let mut child = chancery(self.folder.path())
             .args(["serve", "--listen", &format!("127.0.0.1:{}", self.port)])
             .env("RUST_LOG", "error")
+            .env("CHANCERY__SERVER__ANONYMOUS", "true")
             .stdout(Stdio::piped())
             .spawn()
             .expect("the gateway starts");

@@ -20,9 +20,10 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The same to whoever looks at it: what may differ is when it was made.
+    /// The same to whoever looks at it: what may differ is when it was made, and how many came before.
     pub(crate) fn looks(&self) -> (u16, Vec<(String, String)>, &str) {
-        let named = self.headers.iter().filter(|(name, _)| *name != "date");
+        let differs = ["date", "ratelimit-remaining", "ratelimit-reset"];
+        let named = self.headers.iter().filter(|(name, _)| !differs.contains(&name.as_str()));
         let headers = named.map(|(name, value)| (name.to_string(), format!("{value:?}"))).collect();
         (self.status, headers, &self.text)
     }

@@ -47,9 +47,9 @@ impl Gateway {
         Self::in_folder(folder, Some(key))
     }
 
-    /// In a folder that has all that it needs.
+    /// In a folder that has all that it needs. Without a key, everybody may call.
     pub(crate) fn in_folder(folder: TempDir, key: Option<String>) -> Self {
-        let (child, url) = serve(folder.path());
+        let (child, url) = serve(folder.path(), key.is_none());
         Self { child, url, folder, key }
     }
 
@@ -82,7 +82,14 @@ impl Gateway {
     /// As a crash would have it.
     pub(crate) fn kill_and_restart(&mut self) {
         self.stop();
-        (self.child, self.url) = serve(self.folder.path());
+        (self.child, self.url) = serve(self.folder.path(), self.key.is_none());
+    }
+
+    /// As an operator would have it.
+    pub(crate) fn terminate(&mut self) {
+        let told = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+        assert!(self.child.wait().expect("it ends").success());
     }
 
     /// Runs another command in the same folder.
@@ -129,8 +136,9 @@ pub(crate) fn folder(config: &str) -> TempDir {
     folder
 }
 
-fn serve(folder: &Path) -> (Child, String) {
+fn serve(folder: &Path, anonymous: bool) -> (Child, String) {
     let mut child = chancery(folder)
+        .envs(anonymous.then_some(("CHANCERY__SERVER__ANONYMOUS", "true")))
         .args(["serve", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
         .spawn()

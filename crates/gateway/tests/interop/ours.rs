@@ -35,6 +35,7 @@ impl Server {
         }
         let mut command = chancery(data.path());
         command.args(["serve", "--listen", "127.0.0.1:0"]);
+        command.envs(caller.is_none().then_some(("CHANCERY__SERVER__ANONYMOUS", "true")));
         Self::of(command, data)
     }
 

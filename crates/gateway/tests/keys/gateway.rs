@@ -15,6 +15,7 @@ pub(crate) struct Gateway {
     child: Child,
     pub(crate) url: String,
     folder: TempDir,
+    anonymous: bool,
 }
 
 impl Gateway {
@@ -23,15 +24,16 @@ impl Gateway {
         Self::start_after(config, &[])
     }
 
-    /// The same, after these commands have been run in its folder.
+    /// The same, after these commands have been run in its folder. If none of them makes a key, everybody may call.
     pub(crate) fn start_after(config: &str, commands: &[&[&str]]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("chancery.toml"), config).unwrap();
         for command in commands {
             assert!(run(folder.path(), command).status.success(), "{command:?}");
         }
-        let (child, url) = serve(folder.path());
-        Self { child, url, folder }
+        let anonymous = !commands.iter().any(|command| command.starts_with(&["key", "create"]));
+        let (child, url) = serve(folder.path(), anonymous);
+        Self { child, url, folder, anonymous }
     }
 
     pub(crate) fn agent(&self, name: &str) -> String {
@@ -45,7 +47,7 @@ impl Gateway {
     /// As a crash would have it.
     pub(crate) fn kill_and_restart(&mut self) {
         self.stop();
-        (self.child, self.url) = serve(self.folder.path());
+        (self.child, self.url) = serve(self.folder.path(), self.anonymous);
     }
 
     /// Runs another command in the same folder.
@@ -91,9 +93,11 @@ fn command(folder: &Path) -> Command {
     command
 }
 
-fn serve(folder: &Path) -> (Child, String) {
+fn serve(folder: &Path, anonymous: bool) -> (Child, String) {
+    let mut command = command(folder);
+    command.envs(anonymous.then_some(("CHANCERY__SERVER__ANONYMOUS", "true")));
     let mut child =
-        command(folder).args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.trim().strip_prefix("Chancery at ").expect("it says where it is").to_owned();

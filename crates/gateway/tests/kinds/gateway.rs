@@ -25,6 +25,9 @@ pub(crate) struct Keys {
     pub(crate) agent: Option<&'static str>,
 }
 
+/// Has everybody let in.
+const ANONYMOUS: (&str, &str) = ("CHANCERY__SERVER__ANONYMOUS", "true");
+
 /// The binary that is tested.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
@@ -39,7 +42,7 @@ impl Gateway {
         let folder = folder(config);
         let variables: Vec<_> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let (child, url) = serve(folder.path(), &variables);
+        let (child, url) = serve(folder.path(), &variables, true);
         Self { child, url, folder, variables, keys: Vec::new() }
     }
 
@@ -47,7 +50,7 @@ impl Gateway {
     pub(crate) fn start_with_keys(config: &str, keys: &[Keys]) -> Self {
         let folder = folder(config);
         let keys = keys.iter().map(|key| make(folder.path(), key)).collect();
-        let (child, url) = serve(folder.path(), &[]);
+        let (child, url) = serve(folder.path(), &[], false);
         Self { child, url, folder, variables: Vec::new(), keys }
     }
 
@@ -89,7 +92,7 @@ impl Gateway {
 
     pub(crate) fn restart(&mut self) {
         self.kill();
-        (self.child, self.url) = serve(self.folder.path(), &self.variables);
+        (self.child, self.url) = serve(self.folder.path(), &self.variables, self.keys.is_empty());
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -117,7 +120,8 @@ fn make(folder: &Path, key: &Keys) -> String {
 pub(crate) fn refusal(config: &str, arguments: &[&str]) -> String {
     let folder = folder(config);
     let mut command = Command::new(BINARY);
-    let ran = command.current_dir(folder.path()).env_clear().args(arguments).output().expect("it runs");
+    command.current_dir(folder.path()).env_clear().envs([ANONYMOUS]).args(arguments);
+    let ran = command.output().expect("it runs");
     assert!(!ran.status.success(), "it has started");
     String::from_utf8(ran.stderr).expect("it prints text")
 }
@@ -128,11 +132,12 @@ fn folder(config: &str) -> TempDir {
     folder
 }
 
-fn serve(folder: &Path, variables: &[(String, String)]) -> (Child, String) {
+fn serve(folder: &Path, variables: &[(String, String)], anonymous: bool) -> (Child, String) {
     let log = File::options().create(true).append(true).open(folder.join("log")).expect("a log");
     let mut child = Command::new(BINARY)
         .current_dir(folder)
         .env_clear()
+        .envs(anonymous.then_some(ANONYMOUS))
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .args(["serve", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())

@@ -87,7 +87,9 @@ async fn a_trusted_proxy_is_believed_where_a_request_comes_from_and_nobody_else_
 #[tokio::test]
 async fn the_access_log_says_where_a_call_came_from() {
     let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\ntrusted_proxies = [\"127.0.0.1\"]\n{ECHO}");
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\nanonymous = true\ntrusted_proxies = [\"127.0.0.1\"]\n{ECHO}"
+    );
     std::fs::write(folder.path().join("chancery.toml"), config).expect("it is written");
     let log = std::fs::File::create(folder.path().join("log")).expect("a file");
     let mut command = chancery(folder.path());
@@ -139,7 +141,7 @@ async fn a_socket_in_the_file_system_is_served_and_a_stale_one_replaced() {
     let socket = folder.path().join("c.sock");
     let listen = format!("unix:{}", socket.display());
     let config = format!(
-        "[server]\nlisten = \"{listen}\"\nsocket_mode = \"600\"\npublic_url = \"https://x.example\"\n{ECHO}"
+        "[server]\nlisten = \"{listen}\"\nanonymous = true\nsocket_mode = \"600\"\npublic_url = \"https://x.example\"\n{ECHO}"
     );
     std::fs::write(folder.path().join("chancery.toml"), config).expect("it is written");
     let serve = || {
@@ -188,11 +190,13 @@ async fn a_beginner_gets_a_configuration_that_serves_and_is_not_overwritten() {
     let again = run(&["init"]);
     assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("not overwritten"));
     assert!(std::fs::read_to_string(&file).expect("it is there").ends_with("# mine\n"));
+    let key = String::from_utf8(run(&["key", "create", "--caller", "me"]).stdout).expect("a key is text");
     let mut command = chancery(folder.path());
     command.args(["serve", "--listen", "127.0.0.1:0"]);
     let (mut child, line) = started(command);
     let url = format!("{}/agents/echo/invoke", line.strip_prefix("Chancery at ").expect("a URL"));
-    let answer = post(&url, &[("x-request-id", "1")], &saying("hello")).await;
+    let headers = [("x-request-id", "1"), ("x-api-key", key.trim())];
+    let answer = post(&url, &headers, &saying("hello")).await;
     assert_eq!(answer.json()["result"]["text"], "hello");
     let _ = child.kill();
     let _ = child.wait();

@@ -26,6 +26,7 @@ fn check(config: &str) -> Output {
 fn refused_to_serve(config: &str) -> Option<String> {
     let folder = written(config);
     let mut command: Command = chancery(folder.path());
+    command.env("CHANCERY__SERVER__ANONYMOUS", "true");
     command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     // It says where it is, or it ends.

@@ -104,7 +104,7 @@ pub enum AgentError {
     #[error("an agent is trusted twice; remove one entry: {0}")]
     Twice(AgentId),
     /// The agent is somebody that everybody is.
-    #[error("an agent cannot be the caller that all anonymous callers are; give it another name: {0}")]
+    #[error("the caller name `anonymous` is reserved; give the agent another name: {0}")]
     Anonymous(AgentId),
 }
 
@@ -144,7 +144,7 @@ impl AgentRing {
         let mut agents = HashMap::new();
         for agent in trusted {
             let (id, caller) = (agent.id, agent.into_caller());
-            if caller.principal == Principal::anonymous() {
+            if caller.principal.is_anonymous() {
                 return Err(AgentError::Anonymous(id));
             }
             if agents.insert(id, caller).is_some() {

@@ -30,10 +30,9 @@ pub(crate) struct ServerSection {
     /// Another address, for gRPC, where HTTP/2 needs a port of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grpc_listen: Option<SocketAddr>,
-    /// Whether callers are let in who do not say who they are. By default only if nobody else than this machine can
-    /// reach the address and no way to authenticate is configured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) anonymous: Option<bool>,
+    /// Whether callers without a credential are let in. They are one caller, `anonymous`, and see each other's tasks. Nothing
+    /// else lets them in: neither an address that only this machine reaches, nor that there is no key.
+    pub(crate) anonymous: bool,
     /// Whether `/livez` and `/readyz` are there beside the agents, too, for anybody to ask.
     pub(crate) probes: bool,
     /// The proxies that stand in front: ranges of addresses such as `10.0.0.0/8`, and `unix` for whoever connects to a socket in
@@ -91,7 +90,7 @@ impl Default for ServerSection {
             socket_mode: None,
             public_url: None,
             grpc_listen: None,
-            anonymous: None,
+            anonymous: false,
             probes: false,
             trusted_proxies: Vec::new(),
             proxy_header: ProxyHeader::default(),
@@ -175,16 +174,6 @@ fn is_origin(text: &str) -> bool {
 }
 
 // === impl Listen ===
-
-impl Listen {
-    /// Whether nobody else than this machine can reach it.
-    pub(crate) fn is_local(&self) -> bool {
-        match self {
-            Self::Tcp(address) => address.ip().is_loopback(),
-            Self::Unix(_) => true,
-        }
-    }
-}
 
 impl FromStr for Listen {
     type Err = String;
