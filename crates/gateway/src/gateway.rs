@@ -1,11 +1,12 @@
 //! The gateway: store, agents, control plane and server, put together from the configuration, top down.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder};
+use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder, Tls};
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
@@ -17,6 +18,8 @@ use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
 use crate::plain::{Plain, PlainRoutes, Seal};
 use crate::ready::{Probes, Readiness};
 
+/// How often the certificate is looked at for a change, at most.
+const RECHECK: Duration = Duration::from_secs(1);
 /// The file in the data directory that holds the tasks.
 const FILE: &str = "chancery.db";
 
@@ -65,7 +68,7 @@ impl Gateway {
         server = beside(&formation).into_iter().fold(server.offer(formation.offer()), ServerBuilder::routes);
         let server = listening(server, &config, signatory.as_ref()).await?;
         let service = server.service().clone();
-        keys.serves(server.local_addr().ok());
+        keys.serves(within_reach(&config, &server));
         surroundings.neighbours.live_in(service.clone());
         governor.serves(service.clone());
         fleet.serves(service.clone());
@@ -128,6 +131,16 @@ impl Gateway {
     }
 }
 
+/// Where programs that the gateway runs reach it; nowhere if it has no address. By TLS they need the name that its certificate has.
+fn within_reach(config: &Config, server: &Server) -> Option<String> {
+    let address = server.local_addr().ok()?;
+    if config.server.tls.is_some() {
+        return Some(server.url().to_owned());
+    }
+    let ip = if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
+    Some(format!("http://{}", SocketAddr::new(ip, address.port())))
+}
+
 /// What is put beside the agents and is no agent: inboxes, the plain profile, the addresses of the fleet, probes.
 fn beside(
     config: &Config,
@@ -165,7 +178,7 @@ async fn listening(
     if let Some(address) = config.server.grpc_listen {
         server = server.grpc_listen(address);
     }
-    server = server.egress(config.push.egress());
+    server = server.egress(config.outbound.trusting(config.push.egress())?);
     for agent in &config.agent {
         if let Some(address) = agent.grpc_listen {
             server = server.grpc_listen_for(agent.name.as_str(), address);
@@ -180,6 +193,19 @@ async fn listening(
         ProxyHeader::XForwardedFor => ForwardedBy::XForwardedFor,
         ProxyHeader::Forwarded => ForwardedBy::Forwarded,
     };
+    if let Some(tls) = &section.tls {
+        let read = Tls::from_files(&tls.cert, &tls.key).context("`server.tls` cannot be used")?;
+        server = server.tls(read.recheck_every(RECHECK));
+    } else if let Some(address) =
+        section.in_the_clear(config.agent.iter().filter_map(|agent| agent.grpc_listen))
+    {
+        tracing::warn!(
+            %address,
+            "what is sent to {address} can be read on the way, keys included; add `tls` under `[server]`, or put a proxy \
+             in front and name it in `trusted_proxies`"
+        );
+    }
+    server = server.hosts(&section.hosts);
     server = server.trust_proxies(section.proxies(), header);
     if section.trusts_socket() {
         server = server.trust_socket();
@@ -214,6 +240,5 @@ pub(crate) fn store_url(section: &StoreSection) -> anyhow::Result<String> {
 
 /// The name that lineage tokens are for.
 pub(crate) fn public_name(config: &Config) -> String {
-    let own = || format!("http://{}", config.server.listen);
-    config.server.public_url.clone().unwrap_or_else(own)
+    config.server.public_url.clone().unwrap_or_else(|| config.server.own_url())
 }

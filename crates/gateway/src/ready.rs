@@ -58,6 +58,10 @@ impl Readiness {
 }
 
 impl Routes for Probes {
+    fn is_probe(&self, head: &Parts) -> bool {
+        matches!(head.uri.path(), "/livez" | "/readyz")
+    }
+
     fn find(&self, head: &Parts) -> Option<Way> {
         if head.method != Method::GET && head.method != Method::HEAD {
             return None;

@@ -197,7 +197,7 @@ impl Routes for Ways {
             "/hidden/agents/a" | "/agents/hidden/" => Some(Way::Nowhere),
             "/who" => Some(Way::answer(|visitor| async move {
                 let caller = visitor.caller()?;
-                let said = visitor.body().await?;
+                let said = visitor.body(&["application/json"]).await?;
                 let text = format!("{} said {} bytes", caller.principal.id, said.len());
                 Ok(http::Response::new(Body::from(text)))
             })),

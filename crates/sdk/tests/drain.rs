@@ -104,7 +104,7 @@ async fn a_connection_that_is_kept_alive_is_closed_after_its_call() {
     let permits = Arc::new(Semaphore::new(0));
     let Stoppable { address, stop, served } = serve_until_stopped(gated(&permits), patient()).await;
     let body = json!({"message": message("hi")}).to_string();
-    let head = "POST /message:send HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\n";
+    let head = "POST /message:send HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n";
     let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
     // It reads until the server closes.
     let answer = tokio::spawn(async move { raw(address, request.as_bytes()).await });

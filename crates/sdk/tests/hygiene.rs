@@ -18,7 +18,9 @@ const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ListTasks"}"#;
 
 /// A JSON-RPC call as text; the lines stand between the request line and the body.
 fn post(lines: &str, body: &str) -> String {
-    format!("POST / HTTP/1.1\r\nA2A-Version: 1.0\r\nConnection: close\r\n{lines}\r\n{body}")
+    format!(
+        "POST / HTTP/1.1\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\nConnection: close\r\n{lines}\r\n{body}"
+    )
 }
 
 fn status(answer: &str) -> &str {
@@ -30,17 +32,17 @@ async fn requests_that_could_be_read_in_two_ways_are_refused() {
     let site = serve(echo()).await;
     let length = format!("Content-Length: {}\r\n", LIST.len());
     let chunked = format!("{:x}\r\n{LIST}\r\n0\r\n\r\n", LIST.len());
-    let good = post(&format!("Host: a\r\n{length}"), LIST);
+    let good = post(&format!("Host: localhost\r\n{length}"), LIST);
     assert_eq!(status(&raw(site.address, good.as_bytes()).await), "200");
-    let good = post("Host: a\r\nTransfer-Encoding: chunked\r\n", &chunked);
+    let good = post("Host: localhost\r\nTransfer-Encoding: chunked\r\n", &chunked);
     assert_eq!(status(&raw(site.address, good.as_bytes()).await), "200");
     for (name, request) in [
         ("no host", post(&length, LIST)),
-        ("two hosts", post(&format!("Host: a\r\nHost: a\r\n{length}"), LIST)),
-        ("two other hosts", post(&format!("Host: a\r\nHost: b\r\n{length}"), LIST)),
-        ("two lengths", post(&format!("Host: a\r\nContent-Length: 3\r\n{length}"), LIST)),
-        ("unknown encoding", post("Host: a\r\nTransfer-Encoding: gzip\r\n", &chunked)),
-        ("a space before the colon", post(&format!("Host : a\r\n{length}"), LIST)),
+        ("two hosts", post(&format!("Host: localhost\r\nHost: localhost\r\n{length}"), LIST)),
+        ("two other hosts", post(&format!("Host: localhost\r\nHost: b\r\n{length}"), LIST)),
+        ("two lengths", post(&format!("Host: localhost\r\nContent-Length: 3\r\n{length}"), LIST)),
+        ("unknown encoding", post("Host: localhost\r\nTransfer-Encoding: gzip\r\n", &chunked)),
+        ("a space before the colon", post(&format!("Host : localhost\r\n{length}"), LIST)),
         ("no HTTP", "nonsense\r\n\r\n".to_owned()),
         ("another target", good_target(&length)),
     ] {
@@ -51,17 +53,17 @@ async fn requests_that_could_be_read_in_two_ways_are_refused() {
 }
 
 fn good_target(length: &str) -> String {
-    post(&format!("Host: a\r\n{length}"), LIST).replace("POST / ", "POST http://b/ ")
+    post(&format!("Host: localhost\r\n{length}"), LIST).replace("POST / ", "POST http://b/ ")
 }
 
 #[tokio::test]
 async fn a_length_beside_an_encoding_smuggles_nothing() {
     let site = serve(echo()).await;
     let chunked = format!("{:x}\r\n{LIST}\r\n0\r\n\r\n", LIST.len());
-    let hidden = post(&format!("Host: a\r\nContent-Length: {}\r\n", LIST.len()), LIST);
+    let hidden = post(&format!("Host: localhost\r\nContent-Length: {}\r\n", LIST.len()), LIST);
     for lines in [
-        "Host: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n",
-        "Host: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        "Host: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+        "Host: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n",
     ] {
         // The encoding is believed, and the connection ends there: what follows is never read as a request.
         let request = post(lines, &chunked).replace("Connection: close\r\n", "") + &hidden;
@@ -74,13 +76,14 @@ async fn a_length_beside_an_encoding_smuggles_nothing() {
 async fn heads_that_are_too_large_are_refused() {
     let site = serve(echo()).await;
     let many = |count: usize| (0..count).map(|n| format!("X-{n}: y\r\n")).collect::<String>();
-    let length = format!("Host: a\r\nContent-Length: {}\r\n", LIST.len());
+    let length = format!("Host: localhost\r\nContent-Length: {}\r\n", LIST.len());
     assert_eq!(status(&raw(site.address, post(&(length.clone() + &many(90)), LIST).as_bytes()).await), "200");
     for lines in [many(101), format!("X-Large: {}\r\n", "y".repeat(20 << 10))] {
         let answer = raw(site.address, post(&(length.clone() + &lines), LIST).as_bytes()).await;
         assert_eq!(status(&answer), "431", "{answer}");
     }
-    let path = format!("GET /{} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "y".repeat(80 << 10));
+    let path =
+        format!("GET /{} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "y".repeat(80 << 10));
     let answer = raw(site.address, path.as_bytes()).await;
     assert!(["414", "431", "400"].contains(&status(&answer)), "{answer}");
 }
@@ -99,7 +102,7 @@ async fn a_body_over_the_limit_is_refused_with_413() {
     }
     // One that does not say how long it is, too.
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
-    let request = post("Host: a\r\nTransfer-Encoding: chunked\r\n", &chunk.repeat(17));
+    let request = post("Host: localhost\r\nTransfer-Encoding: chunked\r\n", &chunk.repeat(17));
     let answer = raw(site.address, request.as_bytes()).await;
     assert_eq!(status(&answer), "413", "{answer}");
 }
@@ -139,7 +142,7 @@ async fn limits_can_be_set() {
     assert_eq!(site.rest().send(message(&"x".repeat(500))).await.status, 413);
     assert_eq!(state(&site.rest().say("x").await), COMPLETED);
     let lines: String = (0..9).map(|n| format!("X-{n}: y\r\n")).collect();
-    let request = post(&format!("Host: a\r\nContent-Length: {}\r\n{lines}", LIST.len()), LIST);
+    let request = post(&format!("Host: localhost\r\nContent-Length: {}\r\n{lines}", LIST.len()), LIST);
     assert_eq!(status(&raw(site.address, request.as_bytes()).await), "431");
 }
 
@@ -149,12 +152,12 @@ async fn a_client_that_dawdles_is_cut_off() {
     let limits = ServerLimits { header_timeout: short, body_timeout: short, ..ServerLimits::default() };
     let site = serve_with(|server| server.agent(echo()).limits(limits)).await;
     // Half a head, then nothing: the server closes, for `raw` reads to the end.
-    let answer = raw(site.address, b"POST / HTTP/1.1\r\nHost: a\r\n").await;
+    let answer = raw(site.address, b"POST / HTTP/1.1\r\nHost: localhost\r\n").await;
     assert!(!answer.contains("200 OK"), "{answer}");
     // Nothing at all.
     assert_eq!(raw(site.address, b"").await, "");
     // Half a body.
-    let answer = raw(site.address, post("Host: a\r\nContent-Length: 100\r\n", "{").as_bytes()).await;
+    let answer = raw(site.address, post("Host: localhost\r\nContent-Length: 100\r\n", "{").as_bytes()).await;
     assert_eq!(status(&answer), "408", "{answer}");
     assert_eq!(state(&site.rest().say("still there").await), COMPLETED);
 }
@@ -164,7 +167,7 @@ async fn a_body_that_ends_early_runs_nothing() {
     let site = serve(echo()).await;
     let body = json!({"message": message("hi")}).to_string();
     let mut stream = TcpStream::connect(site.address).await.expect("a connection");
-    let head = "POST /message:send HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\n";
+    let head = "POST /message:send HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n";
     let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len() + 10);
     stream.write_all(request.as_bytes()).await.expect("sent");
     stream.shutdown().await.expect("half closed");

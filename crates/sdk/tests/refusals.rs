@@ -238,14 +238,23 @@ async fn only_json_is_taken() {
     for wire in WIRES {
         for kind in ["text/plain", "application/xml", "application/x-www-form-urlencoded"] {
             let answer = site.client(wire).with("content-type", kind).call("SendMessage", send.clone()).await;
-            answer.refused(ErrorCode::ContentTypeNotSupported);
+            assert_eq!(answer.status, 415, "{answer:?}");
+            assert!(answer.body.contains("CONTENT_TYPE_NOT_SUPPORTED"), "{answer:?}");
         }
+        let unsaid = site.client(wire).without("content-type").call("SendMessage", send.clone()).await;
+        assert_eq!(unsaid.status, 415, "{unsaid:?}");
+        assert!(unsaid.body.contains("The body has no Content-Type; send"), "{unsaid:?}");
         let kind = "Application/JSON; charset=utf-8";
         assert_eq!(state(&site.client(wire).with("content-type", kind).say("hi").await), COMPLETED);
         let mut odd = message("hi");
         odd["parts"] = json!([{"raw": "AA==", "mediaType": "image/png"}]);
         site.client(wire).send(odd).await.refused(ErrorCode::ContentTypeNotSupported);
     }
+    let without_body = site.rest().without("content-type");
+    let canceled = without_body.fetch(Method::POST, "/tasks/none:cancel", String::new()).await;
+    assert_eq!(canceled.status, 404, "what has no body need not say of what type it is: {canceled:?}");
+    let grpc = site.rest().fetch(Method::POST, "/lf.a2a.v1.A2AService/SendMessage", send.to_string()).await;
+    assert_eq!(grpc.status, 415, "{grpc:?}");
     let a2a = "application/a2a+json";
     let plain = site.rest().call("SendMessage", send.clone()).await;
     assert_eq!(plain.header("content-type"), "application/json");

@@ -77,7 +77,9 @@ async fn a_panic_in_authenticate_is_an_internal_error() {
         assert_eq!(state(&client.say("still there").await), COMPLETED);
     }
     // The connection is still there as well.
-    let get = |headers: &str| format!("GET /tasks HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\n{headers}\r\n");
+    let get = |headers: &str| {
+        format!("GET /tasks HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\n{headers}\r\n")
+    };
     let two = get("Authorization: x\r\n") + &get("Connection: close\r\n");
     let answers = raw(site, two.as_bytes()).await;
     assert!(answers.starts_with("HTTP/1.1 500") && answers.contains("HTTP/1.1 200"), "{answers}");

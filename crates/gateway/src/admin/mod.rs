@@ -27,12 +27,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use axum::body::HttpBody as _;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use chancery_sdk::CrossOriginProtection;
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -73,7 +76,30 @@ fn router(desk: Arc<Desk>, door: Arc<Door>) -> Router {
         .route("/reload", post(desk::reload))
         .route("/metrics", get(probes::metrics))
         .layer(middleware::from_fn_with_state(door, only_with_the_token));
-    open.merge(locked).fallback(nowhere).layer(DefaultBodyLimit::max(LARGEST)).with_state(desk)
+    let all = open.merge(locked).fallback(nowhere).layer(DefaultBodyLimit::max(LARGEST));
+    let protection = Arc::new(CrossOriginProtection::new([""; 0]));
+    all.layer(middleware::from_fn_with_state(protection, only_from_no_page)).with_state(desk)
+}
+
+/// No web page has anything to ask here, and a body says that it is JSON.
+async fn only_from_no_page(
+    State(protection): State<Arc<CrossOriginProtection>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let is_probe = matches!(head.uri.path(), "/livez" | "/readyz");
+    let called = if is_probe { Ok(()) } else { protection.check_host(&head) };
+    if let Err(refusal) = called.and_then(|()| protection.check_origin(&head)) {
+        return Problem(refusal.status(), refusal.to_string()).into_response();
+    }
+    let named = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_json = named.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json");
+    if !body.is_end_stream() && !is_json {
+        let why = "a body has the Content-Type `application/json` here".to_owned();
+        return Problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into_response();
+    }
+    next.run(Request::from_parts(head, body)).await
 }
 
 async fn only_with_the_token(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {

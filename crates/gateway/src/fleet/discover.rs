@@ -139,7 +139,8 @@ async fn ask(
     outbound: &OutboundSection,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     // The operator said where it is; what it names in turn is dialled by the rules.
-    let web = Web::new(&Egress::unrestricted().connect_timeout(outbound.connect_timeout()));
+    let egress = outbound.trusting(Egress::unrestricted().connect_timeout(outbound.connect_timeout()))?;
+    let web = Web::new(&egress);
     let limit = outbound.connect_timeout() + outbound.read_timeout();
     let listed = timeout(limit, listed(&web, section)).await.context("it takes too long")??;
     // What it has found elsewhere itself is to be found there, or two fleets would find each other for ever.

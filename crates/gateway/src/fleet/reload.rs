@@ -238,7 +238,7 @@ impl Changes {
         for agent in &after.agent {
             // How members of a pool are chosen is part of the pool.
             let rebuilt = |known: &AgentSection| {
-                let is_elsewhere = agent.kind == AgentKind::A2a;
+                let is_elsewhere = matches!(agent.kind, AgentKind::A2a | AgentKind::Model);
                 differ(known, agent) || routing && !agent.members.is_empty() || outbound && is_elsewhere
             };
             match known.get(&agent.name) {

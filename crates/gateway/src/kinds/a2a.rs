@@ -17,13 +17,14 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
     let outbound = &surroundings.outbound;
     let credential =
         section.credential.as_ref().map(|known| StoredCredential::new(name, known)).transpose()?;
+    let egress = outbound.egress()?;
     let client = |url: &str| {
         let mut client = Client::builder()
             .connect_timeout(outbound.connect_timeout())
             .request_timeout(outbound.read_timeout())
             .max_concurrent_calls(outbound.max_calls)
             .max_streams(outbound.max_streams)
-            .egress(outbound.egress());
+            .egress(egress.clone());
         if let Some(credential) = credential.clone() {
             client = client.credentials_from(move || credential.now());
         }

@@ -102,7 +102,9 @@ async fn make(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Re
         AgentKind::A2a => a2a::build(section, surroundings).await.map(Built::Relay),
         AgentKind::Command => Ok(Built::Agent(Box::new(command::build(section, &surroundings.keys).await?))),
         AgentKind::Inbox => Ok(Built::Agent(Box::new(inbox::build(section, &surroundings.inboxes)?))),
-        AgentKind::Model => Ok(Built::Agent(Box::new(model::build(section, &surroundings.store)?))),
+        AgentKind::Model => {
+            Ok(Built::Agent(Box::new(model::build(section, &surroundings.store, &surroundings.outbound)?)))
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Credentials for one turn: with it a program that the gateway runs calls other agents, and cannot lose on whose behalf.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::anyhow;
@@ -27,10 +26,9 @@ pub(crate) struct TaskKey {
 
 impl TaskKeys {
     /// Says where the gateway can be reached from this machine, once that is known; if it has no address, nobody can be told.
-    pub(crate) fn serves(&self, address: Option<SocketAddr>) {
-        let Some(address) = address else { return };
-        let ip = if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
-        let _ = self.url.set(format!("http://{}", SocketAddr::new(ip, address.port())));
+    pub(crate) fn serves(&self, url: Option<String>) {
+        let Some(url) = url else { return };
+        let _ = self.url.set(url);
     }
 
     /// Where the gateway can be reached from this machine.

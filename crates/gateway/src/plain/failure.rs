@@ -152,6 +152,7 @@ impl From<Refused> for Failure {
             failure.data.reason = match status {
                 StatusCode::PAYLOAD_TOO_LARGE => TOO_MANY_BYTES,
                 StatusCode::REQUEST_TIMEOUT => "BODY_TOO_SLOW",
+                StatusCode::UNSUPPORTED_MEDIA_TYPE => "CONTENT_TYPE",
                 _ => "BODY_CUT",
             }
             .to_owned();

@@ -204,6 +204,10 @@ impl Routes for PlainRoutes {
         }))
     }
 
+    fn is_probe(&self, head: &Parts) -> bool {
+        matches!(parse(head.uri.path()), Some((_, What::Health)))
+    }
+
     fn refuse(&self, head: &Parts, error: &Error) -> Option<Response<Body>> {
         let (_, what) = parse(head.uri.path())?;
         let id = matches!(what, What::Invoke | What::Stream).then_some(Value::Null);
@@ -237,16 +241,7 @@ fn parse(path: &str) -> Option<(Option<&str>, What)> {
 
 impl Posted {
     async fn read(visitor: &Visitor) -> Result<Self, Failure> {
-        let is_json = |value: &HeaderValue| {
-            let named = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
-            named.trim().eq_ignore_ascii_case("application/json")
-        };
-        if let Some(content_type) = visitor.head().headers.get(http::header::CONTENT_TYPE)
-            && !is_json(content_type)
-        {
-            return Err(Failure::invalid("CONTENT_TYPE", "send `application/json`"));
-        }
-        let bytes = visitor.body().await?;
+        let bytes = visitor.body(&["application/json"]).await?;
         let unreadable = |error: serde_json::Error| Failure::invalid("NOT_JSON", error.to_string());
         let value = serde_json::from_slice(&bytes).map_err(unreadable)?;
         Ok(Self { bytes, value })

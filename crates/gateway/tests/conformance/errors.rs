@@ -137,12 +137,9 @@ fn other_media_types_than_json_are_refused_unread() {
         let client = client.with("Content-Type", "text/plain");
         let path = if client.binding == Binding::JsonRpc { "" } else { "/message:send" };
         let response = client.raw("POST", path, "{'message': 'this is not JSON'}");
-        let (status, body) = (response.status, response.json());
-        let refusal = match client.binding {
-            Binding::JsonRpc => Refusal::of_code(&body["error"]),
-            Binding::HttpJson => Refusal::of_status(status, &body["error"]),
-        };
-        refusal.expect(&CONTENT_TYPE_NOT_SUPPORTED);
+        assert_eq!(response.status, 415);
+        let body = response.json();
+        assert!(body["error"].to_string().contains("CONTENT_TYPE_NOT_SUPPORTED"), "{body}");
     }
 }
 

@@ -96,6 +96,7 @@ fn command(folder: &Path) -> Command {
 fn serve(folder: &Path, anonymous: bool) -> (Child, String) {
     let mut command = command(folder);
     command.envs(anonymous.then_some(("CHANCERY__SERVER__ANONYMOUS", "true")));
+    command.env("CHANCERY__SERVER__HOSTS", r#"["evil.example"]"#);
     let mut child =
         command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();

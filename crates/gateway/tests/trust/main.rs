@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 mod anonymous;
+mod browser;
 #[path = "../govern/gateway.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod gateway;
@@ -12,6 +13,7 @@ mod gateway;
 mod http;
 mod keys;
 mod packaging;
+mod tls;
 
 /// An agent that says what it is told.
 const ECHO: &str = "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n";

@@ -114,10 +114,15 @@ pub(crate) fn content_type(head: &Parts) -> Option<&str> {
     Some(value.split(';').next().unwrap_or_default().trim())
 }
 
-/// A body of a media type that the binding does not take.
-pub(crate) fn wrong_content_type(actual: &str, expected: &str) -> Error {
-    let shown: String = actual.chars().filter(|c| !c.is_control()).take(64).collect();
-    let text = format!("Content type not supported: `{shown}`; send `{expected}`");
+/// A body of a media type that its route does not take, or that says none.
+pub(crate) fn wrong_content_type(actual: Option<&str>, expected: &str) -> Error {
+    let text = match actual {
+        Some(actual) => {
+            let shown: String = actual.chars().filter(|c| !c.is_control()).take(64).collect();
+            format!("Content type not supported: `{shown}`; send `{expected}`")
+        }
+        None => format!("The body has no Content-Type; send `{expected}`"),
+    };
     Error::with_message(ErrorCode::ContentTypeNotSupported, text)
 }
 

@@ -7,10 +7,13 @@ use chancery_protocol::{Error, ErrorCode, Operation, Reply, Request};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::head::{asked_version, content_type, error_headers, wrong_content_type};
+use super::head::{asked_version, error_headers};
 use super::sse::{EventFrames, Framing};
 use crate::dialect::{Dialect, v0_3};
 use crate::server::{Body, StreamSlot};
+
+/// The media types of requests.
+pub(crate) const MEDIA_TYPES: &[&str] = &["application/json"];
 
 /// A call together with what its answer needs.
 pub(crate) struct Decoded {
@@ -25,11 +28,6 @@ pub(crate) struct Decoded {
 /// Reads a body: the id always comes along, so that every answer can carry it.
 pub(crate) fn decode(head: &Parts, body: &[u8]) -> Decoded {
     let failed = |id, error| Decoded { id, dialect: None, wants_card: false, call: Err(error) };
-    if let Some(actual) = content_type(head)
-        && !actual.eq_ignore_ascii_case("application/json")
-    {
-        return failed(RequestId::NULL, wrong_content_type(actual, "application/json"));
-    }
     if let Some((id, request)) = decode_call_at_once(body) {
         return Decoded { id, dialect: Some(Dialect::V1_0), wants_card: false, call: Ok(request) };
     }

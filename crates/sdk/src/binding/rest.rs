@@ -14,13 +14,15 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 
-use super::head::{content_type, error_headers, query, wrong_content_type};
+use super::head::{content_type, error_headers, query};
 use super::sse::{EventFrames, Framing};
 use crate::dialect::Dialect;
 use crate::server::{Body, StreamSlot};
 
 const A2A_JSON: &str = "application/a2a+json";
 const JSON: &str = "application/json";
+/// The media types of requests.
+pub(crate) const MEDIA_TYPES: &[&str] = &[A2A_JSON, JSON];
 
 /// A request line that names an operation, and the tenant that its path names.
 #[derive(Debug)]
@@ -50,7 +52,6 @@ pub(crate) fn wants_a2a_json(head: &Parts) -> bool {
 
 /// Reads the request of an operation from path, query and body.
 pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Request, Error> {
-    check_content_type(head, body)?;
     let tenant = value(head, "tenant").map(Cow::into_owned).unwrap_or_default();
     let request = match route.operation {
         Operation::SendMessage => Request::SendMessage(decode_params(body)?),
@@ -91,18 +92,6 @@ pub(crate) fn decode(route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Req
         }
     };
     name_tenant(request, head)
-}
-
-/// A body must be JSON, if it says what it is.
-pub(crate) fn check_content_type(head: &Parts, body: &[u8]) -> Result<(), Error> {
-    if let Some(actual) = content_type(head)
-        && !body.is_empty()
-        && !actual.eq_ignore_ascii_case(JSON)
-        && !actual.eq_ignore_ascii_case(A2A_JSON)
-    {
-        return Err(wrong_content_type(actual, A2A_JSON));
-    }
-    Ok(())
 }
 
 /// A tenant in the query counts as much as one in the body, with which it must agree.

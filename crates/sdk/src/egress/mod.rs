@@ -71,6 +71,12 @@ struct Policy {
     trust: tls::Trust,
 }
 
+/// Whether the whole world may reach an address.
+#[cfg(feature = "server")]
+pub(crate) fn is_public(address: std::net::IpAddr) -> bool {
+    address::reserved_for(address.to_canonical()).is_none()
+}
+
 /// How many addresses of a name are looked at and tried.
 const ADDRESSES: usize = 16;
 

@@ -11,10 +11,12 @@ use bytes::{Bytes, BytesMut};
 use chancery_protocol::{Error, ErrorCode};
 use futures_core::Stream;
 use http::StatusCode;
+use http::request::Parts;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use crate::binding::grpc::Frames;
+use crate::binding::head::{content_type, wrong_content_type};
 use crate::binding::sse::EventFrames;
 
 /// The body of a response.
@@ -48,6 +50,8 @@ pub(crate) enum Unread {
     TooLarge(usize),
     TooSlow,
     Cut,
+    /// It is of a media type that its route does not take, or says none.
+    Undeclared(Box<Error>),
 }
 
 // === impl Body ===
@@ -180,6 +184,7 @@ impl Unread {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Cut => StatusCode::BAD_REQUEST,
+            Self::Undeclared(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         }
     }
 }
@@ -190,13 +195,42 @@ impl From<Unread> for Error {
             Unread::TooLarge(limit) => format!("The request body is larger than {limit} bytes"),
             Unread::TooSlow => "The request body took too long to arrive".to_owned(),
             Unread::Cut => "The request body ended early".to_owned(),
+            Unread::Undeclared(error) => return *error,
         };
         Self::with_message(ErrorCode::InvalidRequest, text)
     }
 }
 
-/// Reads a body, of so many bytes at most. The usual one is there already, in one piece, and is not copied.
-pub(crate) async fn read<B>(body: B, limit: usize, timeout: Duration) -> Result<Bytes, Unread>
+/// Reads a body whose media type is one of those that its route takes. A request without a body need not say any.
+pub(crate) fn read<'a, B>(
+    head: &'a Parts,
+    body: B,
+    takes: &'static [&'static str],
+    limit: usize,
+    timeout: Duration,
+) -> impl Future<Output = Result<Bytes, Unread>> + use<'a, B>
+where
+    B: HttpBody<Data = Bytes>,
+{
+    collect(body, limit, timeout, move || declared(head, takes))
+}
+
+fn declared(head: &Parts, takes: &[&str]) -> Result<(), Unread> {
+    let actual = content_type(head);
+    if actual.is_some_and(|actual| takes.iter().any(|taken| taken.eq_ignore_ascii_case(actual))) {
+        return Ok(());
+    }
+    Err(Unread::Undeclared(Box::new(wrong_content_type(actual, &takes.join("` or `")))))
+}
+
+/// Reads a body, of so many bytes at most; none of it before it is known that there is one and that it may be read. The usual
+/// one is there already, in one piece, and is not copied.
+pub(crate) async fn collect<B>(
+    body: B,
+    limit: usize,
+    timeout: Duration,
+    check: impl Fn() -> Result<(), Unread>,
+) -> Result<Bytes, Unread>
 where
     B: HttpBody<Data = Bytes>,
 {
@@ -218,6 +252,9 @@ where
         .await?;
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(|_| Unread::Cut)?.into_data() else { continue };
+        if first.is_empty() && !data.is_empty() {
+            check()?;
+        }
         if first.len() + rest.len() + data.len() > limit {
             return Err(Unread::TooLarge(limit));
         }

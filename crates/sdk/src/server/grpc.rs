@@ -97,6 +97,11 @@ impl Grpc {
         if self.is_off { None } else { self.place.as_deref() }
     }
 
+    /// The addresses that it has of its own.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listen.into_iter().chain(self.listen_for.iter().map(|(_, address)| *address))
+    }
+
     /// Listens wherever gRPC has an address of its own.
     pub(super) async fn bind(&self) -> std::io::Result<Vec<GrpcPort>> {
         let shared = self.listen.map(|address| (None, address));
@@ -266,7 +271,8 @@ impl View {
         B: http_body::Body<Data = Bytes> + Send,
     {
         let limits = &self.limits;
-        let read = body::read(body, limits.body_bytes + HEAD, limits.body_timeout).await;
+        // Its media type is what makes it a call of gRPC.
+        let read = body::collect(body, limits.body_bytes + HEAD, limits.body_timeout, || Ok(())).await;
         read.map_err(|unread| match unread {
             Unread::TooLarge(_) => {
                 let text = format!("The request is larger than {} bytes", limits.body_bytes);
@@ -303,7 +309,7 @@ impl View {
     }
 
     /// The agent that is called by a host name of its own below that of the server: v0.3 has no tenant to name it by.
-    fn named_by_authority<'a>(&self, head: &'a Parts) -> Option<&'a str> {
+    pub(super) fn named_by_authority<'a>(&self, head: &'a Parts) -> Option<&'a str> {
         let (own, _) = self.mounter.grpc.as_deref()?.rsplit_once(':')?;
         let authority = match head.uri.host() {
             Some(host) => host,

@@ -39,7 +39,8 @@ impl View {
             Ok(principal) => principal,
             Err(error) => return jsonrpc::fail(Dialect::V1_0, &RequestId::NULL, &error),
         };
-        let body = match body::read(body, self.body_bytes_for(head), self.limits.body_timeout).await {
+        let (limit, timeout) = (self.body_bytes_for(head), self.limits.body_timeout);
+        let body = match body::read(head, body, jsonrpc::MEDIA_TYPES, limit, timeout).await {
             Ok(body) => body,
             Err(unread) => {
                 let status = unread.status();

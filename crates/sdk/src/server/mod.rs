@@ -8,6 +8,7 @@ mod axum;
 mod body;
 mod card;
 mod cors;
+mod cross_origin;
 mod grpc;
 mod guard;
 mod hygiene;
@@ -60,6 +61,7 @@ use table::{Reception, Table};
 pub use body::Body;
 pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS};
 pub use cors::Cors;
+pub use cross_origin::{CrossOriginProtection, CrossOriginRefusal};
 pub(crate) use guard::Visit;
 pub use guard::{Guard, Rate, Restored, Ward};
 pub use limits::ServerLimits;
@@ -96,6 +98,7 @@ pub struct ServerBuilder {
     card_signer: Option<Arc<dyn CardSigner>>,
     proxies: Proxies,
     cors: Option<Cors>,
+    hosts: Vec<String>,
     jsonrpc_path: String,
     versions: Versions,
     old_form: Option<v0_3::Form>,
@@ -153,6 +156,7 @@ impl Server {
             card_signer: None,
             proxies: Proxies::default(),
             cors: None,
+            hosts: Vec::new(),
             jsonrpc_path: "/".to_owned(),
             versions: Versions::all(),
             old_form: None,
@@ -428,6 +432,7 @@ impl ServerBuilder {
         if !problems.is_empty() {
             return Err(BuildError { problems });
         }
+        let (cross_origin, checks_hosts) = (self.cross_origin(), self.checks_hosts(address));
         let url = self.public_url.unwrap_or_default();
         let store = self.store.unwrap_or_else(|| Arc::new(Store::memory()));
         let mounter = Mounter {
@@ -458,6 +463,8 @@ impl ServerBuilder {
             changing: tokio::sync::Mutex::new(()),
             authenticate: self.authenticate,
             proxies: self.proxies,
+            cross_origin,
+            checks_hosts,
             cors: self.cors,
             limits: self.limits,
             old_form: self.old_form,

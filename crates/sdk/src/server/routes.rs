@@ -49,6 +49,13 @@ pub trait Routes: Send + Sync + 'static {
     /// has been counted and is not malformed, but nobody knows yet whose it is. Requests of gRPC are not asked about.
     fn find(&self, head: &Parts) -> Option<Way>;
 
+    /// Whether a request asks for the health of the server, by whatever name it calls it. Those who ask that, such as the agent of a
+    /// load balancer, may know no other name than an address of their own making.
+    fn is_probe(&self, head: &Parts) -> bool {
+        let _ = head;
+        false
+    }
+
     /// How a request is refused that comes too often to be asked about: by a form of one's own, where those who ask at its
     /// path read another than that of A2A.
     fn refuse(&self, head: &Parts, error: &Error) -> Option<Response<Body>> {
@@ -194,12 +201,13 @@ impl Visitor {
         Ok(response)
     }
 
-    /// The body, within the limits of the server. It can be read once; what is read again is empty.
-    pub async fn body(&self) -> Result<Bytes, Refused> {
+    /// The body, within the limits of the server, if it is of one of these media types, such as `application/json`; refused with 415
+    /// if it is of another or does not say. It can be read once; what is read again is empty.
+    pub async fn body(&self, takes: &'static [&'static str]) -> Result<Bytes, Refused> {
         let body = self.body.lock().take();
         let Some(body) = body else { return Ok(Bytes::new()) };
         let limits = &self.site.limits;
-        Ok(body::read(body, limits.body_bytes, limits.body_timeout).await?)
+        Ok(body::read(&self.head, body, takes, limits.body_bytes, limits.body_timeout).await?)
     }
 }
 

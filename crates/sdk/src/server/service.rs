@@ -292,7 +292,7 @@ impl Service {
     {
         match &self.site.cors {
             None => self.answer_as_is(request),
-            Some(Cors(cors)) => Box::pin(cors.layer(AsIs(self.clone())).call(request)),
+            Some(Cors { layer, .. }) => Box::pin(layer.layer(AsIs(self.clone())).call(request)),
         }
     }
 
@@ -300,7 +300,7 @@ impl Service {
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
-        let (site, peer) = (self.site.view(), self.peer);
+        let (site, peer) = (self.site.view(self.peer), self.peer);
         let (mut head, body) = request.into_parts();
         if let Some(agent) = &self.agent {
             head.extensions.insert(MeantFor(agent.clone()));

@@ -11,23 +11,26 @@ use chancery_protocol::{
     Call, CallContext, Caller, Error, ErrorCode, LINEAGE_HEADER, NoRoute, Operation, Reply, Request, Version,
 };
 use http::request::Parts;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body};
 use super::card::{WELL_KNOWN_KEYS, is_card, respond_keys};
 use super::cors::Cors;
+use super::cross_origin::{CrossOriginProtection, CrossOriginRefusal};
 use super::guard::{CANCEL_BYTES, Guard, Visit};
 use super::hygiene;
 use super::limits::ServerLimits;
 use super::mount::Mount;
 use super::mounter::Mounter;
-use super::proxies::Proxies;
+use super::proxies::{Peer, Proxies};
 use super::routes::{Refused, Visitor, Way, speak_newest};
 use super::slots::{StreamSlot, StreamSlots};
 use super::table::Table;
+use crate::binding::head::{content_type, wrong_content_type};
 use crate::binding::{grpc, head, jsonrpc, rest};
 use crate::dialect::{Dialect, v0_3};
+use crate::grpc::CONTENT_TYPE;
 use crate::runtime::contained;
 
 /// Decides who is calling, from the head of a request.
@@ -45,6 +48,10 @@ pub(crate) struct Site {
     pub(super) proxies: Proxies,
     /// Which web pages may call.
     pub(super) cors: Option<Cors>,
+    /// What pages may send through somebody's browser.
+    pub(super) cross_origin: CrossOriginProtection,
+    /// Whether requests must call the server by a name of its own.
+    pub(super) checks_hosts: bool,
     pub(crate) limits: ServerLimits,
     /// How HTTP+JSON and gRPC of v0.3 are written; if nobody has said it, by what the caller does.
     pub(crate) old_form: Option<v0_3::Form>,
@@ -61,6 +68,7 @@ pub(crate) struct Site {
 pub(crate) struct View {
     site: Arc<Site>,
     pub(super) table: Arc<Table>,
+    peer: Peer,
 }
 
 /// A call that is about to be answered: by whom, if it is not the one that was found; a place, if it is a stream.
@@ -70,8 +78,8 @@ type Begun = (Option<Arc<Mount>>, Call, StreamSlot);
 
 impl Site {
     /// The site as it is now.
-    pub(super) fn view(self: &Arc<Self>) -> View {
-        View { site: self.clone(), table: self.table.load_full() }
+    pub(super) fn view(self: &Arc<Self>, peer: Peer) -> View {
+        View { site: self.clone(), table: self.table.load_full(), peer }
     }
 }
 
@@ -143,8 +151,15 @@ impl View {
                 false => rest::fail(false, &error),
             };
         }
+        if let Err(refusal) = self.check_cross_origin(head) {
+            return self.refuse_cross_origin(head, &refusal);
+        }
         if grpc::is_grpc(head) {
             return Box::pin(self.grpc(head, body)).await;
+        }
+        if grpc::is_path(head) {
+            let error = wrong_content_type(content_type(head), CONTENT_TYPE);
+            return rest::fail_with(StatusCode::UNSUPPORTED_MEDIA_TYPE, false, &error);
         }
         if let Some(way) = self.table.reception.routes.iter().find_map(|routes| routes.find(head)) {
             return Box::pin(self.follow(way, head.clone(), body)).await;
@@ -159,6 +174,33 @@ impl View {
             Some((mount, path)) => self.visit(mount, head, path, None, body).await,
             None => rest::no_route(rest::wants_a2a_json(head), NoRoute::Path),
         }
+    }
+
+    /// Whether a request may have been sent by a page that may not. A probe, and who comes over a socket in the file system,
+    /// may call the server by any name.
+    fn check_cross_origin(&self, head: &Parts) -> Result<(), CrossOriginRefusal> {
+        self.cross_origin.check_origin(head)?;
+        if !self.checks_hosts || self.peer == Peer::Socket {
+            return Ok(());
+        }
+        let checked = self.cross_origin.check_host(head);
+        let names_an_agent =
+            || self.named_by_authority(head).is_some_and(|name| self.table.named(name).is_some());
+        let is_exempt = || {
+            grpc::is_health(head)
+                || grpc::is_grpc(head) && names_an_agent()
+                || self.table.reception.routes.iter().any(|routes| routes.is_probe(head))
+        };
+        if checked.is_err() && is_exempt() { Ok(()) } else { checked }
+    }
+
+    fn refuse_cross_origin(&self, head: &Parts, refusal: &CrossOriginRefusal) -> Response<Body> {
+        let error = Error::with_message(ErrorCode::PermissionDenied, refusal.to_string());
+        let mut response = self.refuse_unread(head, &error);
+        if !grpc::is_grpc(head) {
+            *response.status_mut() = refusal.status();
+        }
+        response
     }
 
     /// Answers a request that somebody has a way of their own for.
@@ -253,7 +295,8 @@ impl View {
             Ok(context) => context,
             Err(error) => return rest::fail(a2a_json, &error),
         };
-        let body = match body::read(body, self.limits.body_bytes, self.limits.body_timeout).await {
+        let (limit, timeout) = (self.limits.body_bytes, self.limits.body_timeout);
+        let body = match body::read(head, body, rest::MEDIA_TYPES, limit, timeout).await {
             Ok(body) => body,
             Err(unread) => return rest::fail_with(unread.status(), a2a_json, &unread.into()),
         };
@@ -279,6 +322,7 @@ impl View {
     where
         B: http_body::Body<Data = Bytes> + Send,
     {
+        use crate::binding::rest::MEDIA_TYPES;
         use v0_3::rest;
         let route = match rest::find(&head.method, below) {
             Ok(route) => route,
@@ -290,7 +334,8 @@ impl View {
             Ok(context) => context,
             Err(error) => return rest::fail(&error),
         };
-        let body = match body::read(body, self.limits.body_bytes, self.limits.body_timeout).await {
+        let (limit, timeout) = (self.limits.body_bytes, self.limits.body_timeout);
+        let body = match body::read(head, body, MEDIA_TYPES, limit, timeout).await {
             Ok(body) => body,
             Err(unread) => return rest::fail_with(unread.status(), &unread.into()),
         };

@@ -176,15 +176,20 @@ async fn the_host_names_the_agent_where_no_tenant_can() {
         };
         AgentSpec::new(name, script(run))
     };
-    let site = serve_with(|server| server.fleet_agent(named("one")).fleet_agent(named("two"))).await;
+    let site = serve_with(|server| {
+        server.fleet_agent(named("one")).fleet_agent(named("two")).hosts(["one.elsewhere.example"])
+    })
+    .await;
     for name in ["one", "two"] {
         let caller = caller(&site).under(&format!("{name}.127.0.0.1:{}", site.address.port()));
         let answer = caller.call("SendMessage", blocking(&said("hello"))).await.one();
         assert!(answer.to_string().contains(name), "{answer}");
     }
-    for host in ["three.127.0.0.1", "one.elsewhere.example", "127.0.0.1"] {
+    for (host, told) in
+        [("three.127.0.0.1", "not called"), ("one.elsewhere.example", "tenant"), ("127.0.0.1", "tenant")]
+    {
         let caller = caller(&site).under(&format!("{host}:{}", site.address.port()));
         let answer = caller.call("SendMessage", blocking(&said("hello"))).await;
-        assert!(answer.text().contains("tenant"), "{host}: {}", answer.text());
+        assert!(answer.text().contains(told), "{host}: {}", answer.text());
     }
 }

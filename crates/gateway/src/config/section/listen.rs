@@ -41,9 +41,27 @@ pub(crate) struct ServerSection {
     pub(crate) trusted_proxies: Vec<String>,
     /// The header in which they say it. What stands in another one may be the client's own word.
     pub(crate) proxy_header: ProxyHeader,
+    /// The certificate by which it speaks TLS, on its own address and those for gRPC. Without it, it speaks plain HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tls: Option<TlsSection>,
     /// Which web pages may call from a browser; none unless said otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cors: Option<CorsSection>,
+    /// Names that requests may call the gateway by, beside addresses, `localhost` and the host of `public_url`. A request that
+    /// calls it by another is refused, except over a socket in the file system, for its health, and on a public address without
+    /// anonymous callers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
+}
+
+/// A certificate, in files that are read again when they change. Connections that are open go on with the one from before.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TlsSection {
+    /// The certificate in PEM, with those that vouch for it after it.
+    pub(crate) cert: PathBuf,
+    /// Its private key in PEM.
+    pub(crate) key: PathBuf,
 }
 
 /// An address to listen on.
@@ -94,7 +112,9 @@ impl Default for ServerSection {
             probes: false,
             trusted_proxies: Vec::new(),
             proxy_header: ProxyHeader::default(),
+            tls: None,
             cors: None,
+            hosts: Vec::new(),
         }
     }
 }
@@ -116,12 +136,35 @@ impl ServerSection {
         self.trusted_proxies.iter().any(|range| range == "unix")
     }
 
+    /// Its own URL, if the world sees it where it listens.
+    pub(crate) fn own_url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.listen)
+    }
+
+    /// The address at which others than this machine send it what everybody on the way can read, if there is one.
+    pub(crate) fn in_the_clear(&self, more: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+        let own = match self.listen {
+            Listen::Tcp(address) => Some(address),
+            Listen::Unix(_) => None,
+        };
+        let is_hidden = self.tls.is_some() || !self.trusted_proxies.is_empty();
+        own.into_iter()
+            .chain(self.grpc_listen)
+            .chain(more)
+            .find(|address| !is_hidden && !address.ip().is_loopback())
+    }
+
     pub(in crate::config) fn complaints(&self) -> Vec<Complaint> {
         let mut complaints = Vec::new();
         let is_socket = matches!(self.listen, Listen::Unix(_));
         if is_socket && self.public_url.is_none() {
             let what = "a socket in the file system is no address to put into a card; set `public_url`";
             complaints.push(("listen", what.to_owned()));
+        }
+        if self.tls.is_some() && is_socket {
+            let what = "a socket in the file system speaks no TLS; leave it to the proxy in front";
+            complaints.push(("tls", what.to_owned()));
         }
         if self.socket_mode.is_some() && !is_socket {
             complaints.push(("socket_mode", "only a socket in the file system has one".to_owned()));
@@ -145,6 +188,11 @@ impl ServerSection {
         if self.trusted_proxies.is_empty() && self.proxy_header != ProxyHeader::default() {
             complaints.push(("proxy_header", "no proxy is trusted; add `trusted_proxies`".to_owned()));
         }
+        for host in self.hosts.iter().filter(|host| !is_host(host)) {
+            let what =
+                format!("`{host}` is no name of a host, such as `agents.internal`, without scheme and port");
+            complaints.push(("hosts", what));
+        }
         for origin in self.cors.iter().flat_map(|cors| &cors.origins).filter(|origin| !is_origin(origin)) {
             let what = format!("`{origin}` is no origin, such as `https://app.example`, nor `*`");
             complaints.push(("cors", what));
@@ -161,6 +209,10 @@ fn is_base_url(text: &str) -> bool {
     text.parse::<http::Uri>().is_ok_and(|url| {
         matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some() && url.query().is_none()
     })
+}
+
+fn is_host(text: &str) -> bool {
+    text.parse::<http::uri::Authority>().is_ok_and(|authority| authority.host() == text)
 }
 
 /// A scheme, a host and perhaps a port, exactly as a browser writes them.
@@ -251,6 +303,9 @@ mod tests {
             complaints(|section| section.trusted_proxies = vec!["unix".to_owned()]),
             ["trusted_proxies"]
         );
+        assert_eq!(complaints(|section| section.hosts = vec!["http://a.example".to_owned()]), ["hosts"]);
+        assert_eq!(complaints(|section| section.hosts = vec!["a.example:80".to_owned()]), ["hosts"]);
+        assert!(complaints(|section| section.hosts = vec!["a.example".to_owned()]).is_empty());
         assert_eq!(complaints(|section| section.proxy_header = ProxyHeader::Forwarded), ["proxy_header"]);
         assert!(
             complaints(|section| section.trusted_proxies = vec!["::1".to_owned(), "10.0.0.1".to_owned()])

@@ -1,7 +1,9 @@
 //! How agents elsewhere are called, how it is found out whether they are well, and where others are found.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use chancery_sdk::egress::Egress;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,10 @@ pub(crate) struct OutboundSection {
     /// one that its card was fetched from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) allow_egress: Vec<String>,
+    /// Files in PEM with certificates of authorities that are trusted beside those of the system, wherever the gateway calls by https:
+    /// agents, other fleets, models, and receivers of notifications.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) extra_roots: Vec<PathBuf>,
 }
 
 /// How it is found out whether an agent elsewhere is well.
@@ -99,6 +105,7 @@ impl Default for OutboundSection {
             max_calls: 1024,
             max_streams: 4096,
             allow_egress: Vec::new(),
+            extra_roots: Vec::new(),
         }
     }
 }
@@ -109,8 +116,18 @@ impl OutboundSection {
     }
 
     /// What is dialled because a card names it.
-    pub(crate) fn egress(&self) -> Egress {
-        egress_to(&self.allow_egress)
+    pub(crate) fn egress(&self) -> anyhow::Result<Egress> {
+        self.trusting(egress_to(&self.allow_egress))
+    }
+
+    /// The same rules with the authorities that are trusted besides.
+    pub(crate) fn trusting(&self, mut egress: Egress) -> anyhow::Result<Egress> {
+        for path in &self.extra_roots {
+            let named = || format!("`outbound.extra_roots` cannot be used: {}", path.display());
+            let pem = std::fs::read(path).with_context(named)?;
+            egress = egress.trust_pem(&pem).with_context(named)?;
+        }
+        Ok(egress)
     }
 
     pub(crate) fn read_timeout(&self) -> Duration {

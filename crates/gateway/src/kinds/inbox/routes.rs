@@ -23,6 +23,9 @@ const SILENCE: Duration = Duration::from_secs(15);
 const LONGEST_COMMIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 
+/// What is posted.
+const JSON: &[&str] = &["application/json"];
+
 /// The paths of all inboxes.
 pub(crate) struct InboxRoutes(pub(crate) Arc<Inboxes>);
 
@@ -78,12 +81,12 @@ async fn answer(
     match path {
         Path::Stream => read(&visitor, desk),
         Path::Events(task) => {
-            let Told { lease, events } = parsed(&visitor.body().await?)?;
+            let Told { lease, events } = parsed(&visitor.body(JSON).await?)?;
             desk.say(&task, lease, Said::Events(events)).await.map_err(unheard)?;
             Ok(written(&json!({"taskId": task, "lease": lease})))
         }
         Path::Result(task) => {
-            let result: TaskResult = parsed(&visitor.body().await?)?;
+            let result: TaskResult = parsed(&visitor.body(JSON).await?)?;
             if let Some(problem) = result.problem() {
                 return Err(Error::invalid_field("state", problem).into());
             }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::conversation::Said;
 use super::spending::Tokens;
-use crate::config::ModelSection;
+use crate::config::{ModelSection, OutboundSection};
 
 /// What stands in the last event.
 const DONE: &str = "[DONE]";
@@ -103,7 +103,11 @@ struct Strange(String);
 // === impl Chat ===
 
 impl Chat {
-    pub(super) fn new(model: &ModelSection, key: Option<&str>) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        model: &ModelSection,
+        key: Option<&str>,
+        outbound: &OutboundSection,
+    ) -> anyhow::Result<Self> {
         let url = format!("{}/chat/completions", model.url.trim_end_matches('/'));
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
@@ -114,7 +118,7 @@ impl Chat {
         }
         Ok(Self {
             // The operator said where it is.
-            web: Web::new(&Egress::unrestricted()),
+            web: Web::new(&outbound.trusting(Egress::unrestricted())?),
             url: url.parse().with_context(|| format!("`{url}` is no URL"))?,
             headers,
             model: model.model.clone(),

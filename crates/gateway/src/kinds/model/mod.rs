@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::pacing::{MOST_AT_ONCE, OutputPacing};
 use super::{Modes, described};
-use crate::config::{AgentSection, ModelSection};
+use crate::config::{AgentSection, ModelSection, OutboundSection};
 use chat::{Answer, Chat, Ended, Piece};
 use conversation::Conversation;
 use spending::{Prices, Spending};
@@ -39,12 +39,17 @@ struct ModelAgent {
     max_duration: Duration,
 }
 
-pub(super) fn build(section: &AgentSection, store: &Arc<Store>) -> anyhow::Result<AgentSpec> {
+pub(super) fn build(
+    section: &AgentSection,
+    store: &Arc<Store>,
+    outbound: &OutboundSection,
+) -> anyhow::Result<AgentSpec> {
     let name = section.name.as_str();
     let model = section.model.as_ref().with_context(|| format!("agent `{name}` has no section `model`"))?;
     let key = key(model).with_context(|| format!("agent `{name}` has no key"))?;
     let agent = ModelAgent {
-        chat: Chat::new(model, key.as_deref()).with_context(|| format!("agent `{name}` cannot be asked"))?,
+        chat: Chat::new(model, key.as_deref(), outbound)
+            .with_context(|| format!("agent `{name}` cannot be asked"))?,
         conversation: Conversation::new(name, model, store.clone()),
         prices: Prices::new(section.price.as_ref(), model),
         max_output_tokens: model.max_output_tokens,

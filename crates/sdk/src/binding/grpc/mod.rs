@@ -59,6 +59,20 @@ pub(crate) fn is_grpc(head: &Parts) -> bool {
         })
 }
 
+/// Whether a request that is none of gRPC's goes where only those of gRPC go.
+pub(crate) fn is_path(head: &Parts) -> bool {
+    let services = [SERVICE, v0_3::grpc::SERVICE, health::SERVICE];
+    let service = || head.uri.path().strip_prefix('/')?.split_once('/').map(|(service, _)| service);
+    head.method == http::Method::POST
+        && service()
+            .is_some_and(|service| services.contains(&service) || reflection::SERVICES.contains(&service))
+}
+
+/// Whether a request asks whether the server is well.
+pub(crate) fn is_health(head: &Parts) -> bool {
+    is_grpc(head) && matches!(find(head), Ok(Method::Health(_)))
+}
+
 /// The method that a path names.
 pub(crate) fn find(head: &Parts) -> Result<Method, Error> {
     let unknown = |what: &str| Err(Error::with_message(ErrorCode::MethodNotFound, what.to_owned()));

@@ -14,7 +14,7 @@ use super::super::model::{Form, Newer, SendParams};
 use super::super::{error_code, events, write_reply};
 use super::{CARD, PREFIX};
 use crate::binding::head::{error_headers, query};
-use crate::binding::rest::{agree, check_content_type, list_tasks, number, path_id};
+use crate::binding::rest::{agree, list_tasks, number, path_id};
 use crate::binding::sse::{EventFrames, Framing};
 use crate::dialect::Dialect;
 use crate::server::{Body, StreamSlot};
@@ -51,7 +51,6 @@ pub(crate) fn find<'a>(method: &Method, below: &'a str) -> Result<Route<'a>, NoR
 
 /// Reads the request of an operation from path, query and body.
 pub(crate) fn decode(form: Form, route: &Route<'_>, head: &Parts, body: &[u8]) -> Result<Request, Error> {
-    check_content_type(head, body)?;
     let tenant = String::new;
     Ok(match route.operation {
         Operation::SendMessage => Request::SendMessage(decode_params::<SendParams>(body)?.into_request(form)),
