@@ -6,11 +6,13 @@ use tempfile::TempDir;
 
 use crate::gateway::{Gateway, chancery, folder};
 use crate::http::{get, post};
-use crate::{ECHO, V1, message};
+use crate::{ECHO, V1, message, refused};
 
 /// What `chancery serve` says that is not to start.
 fn serve(folder: &TempDir, listen: &str) -> Output {
-    chancery(folder.path()).args(["serve", "--listen", listen]).output().expect("it runs")
+    let mut command = chancery(folder.path());
+    command.args(["serve", "--listen", listen]);
+    refused(command)
 }
 
 #[test]

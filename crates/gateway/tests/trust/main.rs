@@ -1,7 +1,7 @@
 //! Who is let in, from where, and by what: `chancery serve` closed unless its configuration opens it.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 mod anonymous;
 mod browser;
@@ -42,6 +42,20 @@ fn started(mut command: Command) -> (Running, String) {
     BufReader::new(stdout).read_line(&mut line).expect("it says something");
     let url = line.trim().strip_prefix("Chancery at ").unwrap_or_else(|| panic!("{line}"));
     (running, url.to_owned())
+}
+
+/// What a gateway says that is not to start; one that does start is ended, and has failed the test.
+fn refused(mut command: Command) -> Output {
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("it starts");
+    let mut line = String::new();
+    // It says where it is, or it ends.
+    let stdout = child.stdout.as_mut().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("it says something or nothing");
+    let _ = child.kill();
+    let output = child.wait_with_output().expect("it is over");
+    assert!(line.is_empty() && !output.status.success(), "it has started: {line}");
+    output
 }
 
 const V1: (&str, &str) = ("a2a-version", "1.0");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::gateway::folder;
 use crate::http::get;
-use crate::{V1, started};
+use crate::{V1, refused, started};
 
 const UNIT: &str = include_str!("../../../../packaging/chancery.service");
 const CONFIG: &str = include_str!("../../../../packaging/chancery.toml");
@@ -41,7 +41,7 @@ fn installed() -> tempfile::TempDir {
 async fn the_unit_starts_with_the_key_that_it_says_to_make() {
     let root = installed();
     let start = UNIT.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("it starts something");
-    let refused = command(start, root.path()).output().expect("it runs");
+    let refused = refused(command(start, root.path()));
     assert_eq!(refused.status.code(), Some(64), "{}", String::from_utf8_lossy(&refused.stderr));
     assert!(UNIT.contains("\nRestartPreventExitStatus=64\n"), "systemd must not try it for ever");
     let make =

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::gateway::{Gateway, chancery, folder};
-use crate::{ECHO, Running, started};
+use crate::{ECHO, Running, refused, started};
 
 const STREAM: &str = "[[agent]]\nname = \"stream\"\nkind = \"builtin\"\n";
 const TLS: &str =
@@ -122,20 +122,20 @@ async fn agents_behind_an_authority_of_ones_own_are_reached_where_it_is_trusted(
 
 #[test]
 fn what_cannot_be_used_is_said_before_anybody_calls() {
-    let refused = |config: &str, listen: &str| {
+    let said_by = |config: &str, listen: &str| {
         let folder = folder(config);
-        let ran = chancery(folder.path()).args(["serve", "--listen", listen]).output().expect("it runs");
-        assert!(!ran.status.success());
-        String::from_utf8(ran.stderr).expect("it prints text")
+        let mut command = chancery(folder.path());
+        command.args(["serve", "--listen", listen]);
+        String::from_utf8(refused(command).stderr).expect("it prints text")
     };
-    let said = refused(&format!("{TLS}{ECHO}"), "127.0.0.1:0");
+    let said = said_by(&format!("{TLS}{ECHO}"), "127.0.0.1:0");
     assert!(said.contains("`server.tls` cannot be used") && said.contains("cert.pem"), "{said}");
     let roots = format!("[server]\nanonymous = true\n[outbound]\nextra_roots = [\"none.pem\"]\n{ECHO}");
-    let said = refused(&roots, "127.0.0.1:0");
+    let said = said_by(&roots, "127.0.0.1:0");
     assert!(said.contains("`outbound.extra_roots` cannot be used: none.pem"), "{said}");
     let socket =
         format!("[server]\npublic_url = \"https://x.example\"\n{}{ECHO}", &TLS["[server]\n".len()..]);
-    let said = refused(&socket, "unix:c.sock");
+    let said = said_by(&socket, "unix:c.sock");
     assert!(said.contains("`server.tls`: a socket in the file system speaks no TLS"), "{said}");
 }
 
@@ -146,9 +146,9 @@ fn an_address_in_the_clear_is_said_so_at_start() {
         let config = format!("[server]\nanonymous = true\npublic_url = \"http://x.example\"\n{more}\n{ECHO}");
         let folder = folder(&config);
         certify(folder.path());
-        let ran =
-            chancery(folder.path()).args(["serve", "--listen", "192.0.2.1:80"]).output().expect("it runs");
-        String::from_utf8(ran.stderr).expect("it prints text")
+        let mut command = chancery(folder.path());
+        command.args(["serve", "--listen", "192.0.2.1:80"]);
+        String::from_utf8(refused(command).stderr).expect("it prints text")
     };
     let warned = "what is sent to 192.0.2.1:80 can be read on the way";
     assert!(said("").contains(warned), "{}", said(""));
