@@ -114,7 +114,7 @@ async fn an_answer_says_whether_the_connection_goes_on() {
         let mut stream = TcpStream::connect(site.address).await.expect("a connection");
         for _ in 0..2 {
             let head = format!(
-                "POST {path} HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n\
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n\
                  Content-Length: {}\r\n\r\n",
                 LIST.len()
             );
