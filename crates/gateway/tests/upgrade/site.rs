@@ -127,11 +127,14 @@ impl Site {
     /// What somebody was charged in all, in millionths of a dollar, and for how many calls.
     pub(crate) fn charged(&self, who: Who) -> (u64, u64) {
         let said = self.gateway.run(&["spend", "export", "--sums"]);
-        let rows = said.lines().map(|line| line.split(',').collect::<Vec<_>>());
-        let of_caller = rows.filter(|row| row[3] == who.name());
+        let mut rows = said.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let heads = rows.next().expect("a head");
+        let place = |name| heads.iter().position(|head| *head == name).expect("there is such a column");
+        let (caller, charged, calls_of) = (place("caller"), place("charged_usd"), place("calls"));
+        let of_caller = rows.filter(|row| row[caller] == who.name());
         of_caller.fold((0, 0), |(usd, calls), row| {
-            let micro = row[6].replace('.', "").parse::<u64>().expect("six places");
-            (usd + micro, calls + row[8].parse::<u64>().expect("a number"))
+            let micro = row[charged].replace('.', "").parse::<u64>().expect("six places");
+            (usd + micro, calls + row[calls_of].parse::<u64>().expect("a number"))
         })
     }
 
