@@ -65,7 +65,8 @@ impl Containment {
 
 fn refusal(why: &'static str, agent: &str, reason: &str) -> Denied {
     let mut denied = Denied::new(GATE, DeniedKind::Forbidden, why);
-    denied.hint = Some(format!("agent `{agent}` is contained: {reason}"));
+    denied.observed = Some(format!("agent `{agent}` is contained: {reason}"));
+    denied.hint = Some("ask the operator, who can release it".to_owned());
     denied
 }
 
@@ -81,7 +82,8 @@ mod tests {
         containment.contain("writer", "leaks prompts");
         let reached = containment.check(Some("planner"), "writer").unwrap_err();
         assert_eq!(reached.reason, AGENT_CONTAINED);
-        assert_eq!(reached.hint.as_deref(), Some("agent `writer` is contained: leaks prompts"));
+        assert_eq!(reached.observed.as_deref(), Some("agent `writer` is contained: leaks prompts"));
+        assert!(reached.to_string().ends_with("agent `writer` is contained: leaks prompts"), "{reached}");
         assert_eq!(containment.check(Some("writer"), "planner").unwrap_err().reason, CALLER_CONTAINED);
         assert_eq!(containment.check(None, "planner"), Ok(()));
 

@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use chancery_protocol::{Denied, DeniedKind, Principal};
+use chancery_protocol::{Denied, DeniedKind, Principal, Quota};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
@@ -29,17 +29,6 @@ pub struct RateLimit {
     pub per_second: u32,
     /// So many at once; at least one.
     pub burst: u32,
-}
-
-/// How much of a limit is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
-    /// So many at once.
-    pub limit: u64,
-    /// So many are left.
-    pub remaining: u64,
-    /// When all of them are there again.
-    pub reset: Duration,
 }
 
 /// The limits of a gateway.
@@ -111,7 +100,7 @@ impl Rates {
     }
 
     /// Counts a request of a caller.
-    pub fn caller(&self, principal: &Principal, now: Millis) -> Result<Option<Counted>, Denied> {
+    pub fn caller(&self, principal: &Principal, now: Millis) -> Result<Option<Quota>, Denied> {
         let Some(buckets) = &self.callers else { return Ok(None) };
         buckets
             .count(principal, now)
@@ -127,12 +116,12 @@ impl Rates {
     }
 
     /// How much of its limit a caller has left. Nothing is counted.
-    pub fn left(&self, principal: &Principal, now: Millis) -> Option<Counted> {
+    pub fn left(&self, principal: &Principal, now: Millis) -> Option<Quota> {
         Some(self.callers.as_ref()?.left(principal, now))
     }
 
     /// Counts a request from an address. What comes from nowhere is not counted.
-    pub fn source(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Counted>, Denied> {
+    pub fn source(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Quota>, Denied> {
         let (Some(buckets), Some(source)) = (&self.sources, source.map(network)) else { return Ok(None) };
         buckets
             .count(&source, now)
@@ -180,6 +169,7 @@ fn refusal(limit: RateLimit, wait: Duration, who: impl Fn() -> String) -> Denied
     let mut denied = Denied::new(GATE, DeniedKind::Exhausted, RATE_LIMITED);
     denied.limit = Some(format!("{} requests a second for {}", limit.per_second, who()));
     denied.remaining = Some("0".to_owned());
+    denied.quota = Some(Quota { limit: limit.burst.into(), remaining: 0, reset: Some(wait) });
     denied.retry_after = Some(wait);
     denied.hint = Some("ask less often".to_owned());
     denied
@@ -204,7 +194,7 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
     }
 
     /// Takes one, or says how long to wait for one. Times are in microseconds, so that they divide well.
-    fn count(&self, key: &K, now: Millis) -> Result<Counted, Duration> {
+    fn count(&self, key: &K, now: Millis) -> Result<Quota, Duration> {
         let now = now.0.saturating_mul(1000);
         let each = (1_000_000 / u64::from(self.limit.per_second)).max(1);
         let depth = each.saturating_mul(u64::from(self.limit.burst));
@@ -219,25 +209,25 @@ impl<K: Clone + Eq + Hash> Buckets<K> {
         }
         *full_at = after;
         let reset = after - now;
-        Ok(Counted {
+        Ok(Quota {
             limit: u64::from(self.limit.burst),
             remaining: (depth - reset) / each,
-            reset: Duration::from_micros(reset),
+            reset: Some(Duration::from_micros(reset)),
         })
     }
 }
 
 impl<K: Eq + Hash> Buckets<K> {
-    fn left(&self, key: &K, now: Millis) -> Counted {
+    fn left(&self, key: &K, now: Millis) -> Quota {
         let now = now.0.saturating_mul(1000);
         let each = (1_000_000 / u64::from(self.limit.per_second)).max(1);
         let depth = each.saturating_mul(u64::from(self.limit.burst));
         let full_at = self.full_at.lock().of.get(key).copied().unwrap_or_default();
         let reset = full_at.clamp(now, now.saturating_add(depth)) - now;
-        Counted {
+        Quota {
             limit: u64::from(self.limit.burst),
             remaining: (depth - reset) / each,
-            reset: Duration::from_micros(reset),
+            reset: Some(Duration::from_micros(reset)),
         }
     }
 }

@@ -10,7 +10,7 @@ use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder, Tls};
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
-use crate::config::{Config, Listen, ProxyHeader, StoreSection};
+use crate::config::{Config, JsonRpcStatus, Listen, ProxyHeader, StoreSection};
 use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, LiveKeys, Signatory, federation};
@@ -209,6 +209,9 @@ async fn listening(
     server = server.trust_proxies(section.proxies(), header);
     if section.trusts_socket() {
         server = server.trust_socket();
+    }
+    if section.jsonrpc_status == JsonRpcStatus::Http {
+        server = server.jsonrpc_http_status();
     }
     let serving = match &section.listen {
         Listen::Tcp(address) => server.bind(address).await,

@@ -21,10 +21,24 @@ pub struct Denied {
     pub observed: Option<String>,
     /// What is left.
     pub remaining: Option<String>,
+    /// The same limit in numbers, where it can be counted.
+    pub quota: Option<Quota>,
     /// When trying again makes sense.
     pub retry_after: Option<Duration>,
     /// What to do about it.
     pub hint: Option<String>,
+}
+
+/// How much of something there is, what is left of it, and when all of it is there again: in requests, calls, tokens or
+/// micro-USD, whichever it is that is limited. Told in the `RateLimit-*` headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// So much there is.
+    pub limit: u64,
+    /// So much is left.
+    pub remaining: u64,
+    /// When there is more; none if that is never.
+    pub reset: Option<Duration>,
 }
 
 /// What sort of refusal it is.
@@ -69,9 +83,16 @@ impl Denied {
             limit: None,
             observed: None,
             remaining: None,
+            quota: None,
             retry_after: None,
             hint: None,
         }
+    }
+
+    /// Whether it is about who asks or how often, for which HTTP has statuses of its own. What the other gates refuse is a
+    /// decision about a call that was understood.
+    pub fn is_of_http(&self) -> bool {
+        matches!(&*self.gate, "identity" | "rate")
     }
 
     /// The facts for `ErrorInfo.metadata`.
@@ -88,11 +109,23 @@ impl Denied {
     }
 }
 
+impl Quota {
+    /// The headers that tell of it, by their names.
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let seconds = |wait: Duration| wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let always = [("ratelimit-limit", self.limit), ("ratelimit-remaining", self.remaining)];
+        always.into_iter().chain(self.reset.map(|wait| ("ratelimit-reset", seconds(wait))))
+    }
+}
+
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "denied by gate `{}`: {}", self.gate, self.reason)?;
-        if let Some(limit) = &self.limit {
-            write!(f, ", limit {limit}")?;
+        match (&self.limit, &self.observed) {
+            (Some(limit), _) => write!(f, ", limit {limit}")?,
+            // Without a figure to compare it with, what was seen is the reason.
+            (None, Some(observed)) => write!(f, ", {observed}")?,
+            (None, None) => {}
         }
         if let Some(remaining) = &self.remaining {
             write!(f, ", {remaining} left")?;

@@ -53,7 +53,7 @@ mod write;
 pub use call::*;
 pub use card::*;
 pub use decode::{decode_params, decode_reply};
-pub use denied::{Denied, DeniedKind};
+pub use denied::{Denied, DeniedKind, Quota};
 pub use error::*;
 pub use error_decode::ErrorNumbers;
 pub use event::*;

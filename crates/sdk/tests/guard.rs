@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     Admitted, Amount, BoxFuture, Call, CallOutcome, Caller, CostSource, Denied, DeniedKind, DynEndpoint,
-    Edge, Error, ErrorCode, Hold, HopId, LINEAGE_HEADER, Operation, Principal, Reply, Request,
+    Edge, Error, ErrorCode, Hold, HopId, LINEAGE_HEADER, Operation, Principal, Quota, Reply, Request,
     SendMessageRequest, SendMessageResponse, Settled, Settling, Statement, TaskId, TaskState, Timestamp,
 };
 use chancery_sdk::testing::Spawn;
 use chancery_sdk::{
-    AgentSpec, Change, Client as Sdk, Guard, Outcome, Rate, Relay, Restored, Routes, Turn, USAGE_EXTENSION,
-    Usage, Ward, Way,
+    AgentSpec, Change, Client as Sdk, Guard, Outcome, Relay, Restored, Routes, Turn, USAGE_EXTENSION, Usage,
+    Ward, Way,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -80,17 +80,19 @@ impl Guard for Gatekeeper {
         }))
     }
 
-    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Quota>, Denied> {
         assert!(source.is_some_and(|source| source.is_loopback()));
         let (Some(limit), Some(_)) = (self.0.limit, caller) else { return Ok(None) };
         let mut requests = self.0.requests.lock();
         *requests += 1;
         if *requests > limit {
             let mut denied = Denied::new("rate", DeniedKind::Exhausted, "RATE_LIMITED");
-            denied.retry_after = Some(std::time::Duration::from_secs(7));
+            let wait = Some(std::time::Duration::from_secs(7));
+            (denied.retry_after, denied.quota) = (wait, Some(Quota { limit, remaining: 0, reset: wait }));
             return Err(denied);
         }
-        Ok(Some(Rate { limit, remaining: limit - *requests, reset: std::time::Duration::from_millis(1500) }))
+        let reset = Some(std::time::Duration::from_millis(1500));
+        Ok(Some(Quota { limit, remaining: limit - *requests, reset }))
     }
 }
 
@@ -507,6 +509,8 @@ async fn who_asks_too_often_is_told_how_often_it_may() {
         let refused = site.client(wire).send(message("go")).await;
         refused.refused_with(ErrorCode::ResourceExhausted, "RATE_LIMITED");
         assert_eq!(refused.header("retry-after"), "7");
+        assert_eq!((refused.header("ratelimit-limit"), refused.header("ratelimit-remaining")), ("2", "0"));
+        assert_eq!(refused.header("ratelimit-reset"), "7");
     }
 }
 
@@ -525,7 +529,7 @@ impl Guard for Side {
         Vec::new()
     }
 
-    fn count(&self, _: Option<IpAddr>, _: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+    fn count(&self, _: Option<IpAddr>, _: Option<&Caller>) -> Result<Option<Quota>, Denied> {
         Ok(None)
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 
-use chancery_protocol::{Denied, DeniedKind};
+use chancery_protocol::{Denied, DeniedKind, Quota};
 
 use super::limits::{Metric, Scope, Window};
 use crate::Millis;
@@ -137,6 +137,8 @@ impl Shortfall {
         denied.observed = Some(self.metric.text(self.observed));
         denied.remaining = Some(self.metric.text(self.remaining));
         denied.retry_after = self.retry_after();
+        let (limit, remaining, reset) = (self.cap, self.remaining, denied.retry_after);
+        denied.quota = Some(Quota { limit, remaining, reset });
         denied.hint = Some(self.hint());
         denied
     }

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use chancery_protocol::{Amount, CallOrigin, Denied, DeniedKind, HopId, TaskId};
+use chancery_protocol::{Amount, CallOrigin, Denied, DeniedKind, HopId, Quota, TaskId};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
@@ -20,6 +21,9 @@ use crate::ledger::Remaining;
 
 /// How many calls may be open at a time, unless said otherwise.
 pub const DEFAULT_OPEN_CALLS: usize = 100_000;
+
+/// When to try again where it takes that a call ends. Nobody knows when that is.
+const WHEN_ENDED: Duration = Duration::from_secs(1);
 
 const SHARDS: usize = 64;
 
@@ -256,6 +260,8 @@ fn full(most: usize) -> Denied {
     Denied {
         limit: Some(most.to_string()),
         remaining: Some("0".into()),
+        quota: Some(Quota { limit: most as u64, remaining: 0, reset: Some(WHEN_ENDED) }),
+        retry_after: Some(WHEN_ENDED),
         hint: Some("try again when other calls have ended".into()),
         ..Denied::new(GATE, DeniedKind::Exhausted, TOO_MANY_OPEN_CALLS)
     }

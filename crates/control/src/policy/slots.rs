@@ -8,8 +8,9 @@ use std::fmt;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use chancery_protocol::{Denied, DeniedKind};
+use chancery_protocol::{Denied, DeniedKind, Quota};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
@@ -21,6 +22,9 @@ pub const DEFAULT_CONCURRENCY: u32 = 16;
 
 /// How many different callers and skills may have open calls at once.
 pub const MAX_SLOT_KEYS: usize = 1_000_000;
+
+/// When to try again where it takes that a call ends. Nobody knows when that is.
+const WHEN_ENDED: Duration = Duration::from_secs(1);
 
 const SHARDS: usize = 64;
 
@@ -127,6 +131,8 @@ fn exceeded(most: u32, taken: u32) -> Denied {
         limit: Some(most.to_string()),
         observed: Some(taken.saturating_add(1).to_string()),
         remaining: Some("0".into()),
+        quota: Some(Quota { limit: most.into(), remaining: 0, reset: Some(WHEN_ENDED) }),
+        retry_after: Some(WHEN_ENDED),
         hint: Some("wait until a call of yours for this skill has ended".into()),
         ..Denied::new(GATE, DeniedKind::Exhausted, CONCURRENCY_EXCEEDED)
     }

@@ -117,7 +117,7 @@ impl Cards {
     fn rate(&self, caller: &Caller) -> Option<Value> {
         let now = self.plane.hands.now();
         let left = self.rates.left(&caller.principal, now)?;
-        let reset = u64::try_from(left.reset.as_millis()).unwrap_or(u64::MAX);
+        let reset = left.reset.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         Some(json!({"limit": left.limit, "remaining": left.remaining, "reset_ms": reset}))
     }
 

@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use chancery_control::lineage::Arrival;
-use chancery_control::rate::{Counted, Rates};
+use chancery_control::rate::Rates;
 use chancery_control::{Executor, Governed, Pipeline, Plane, Terms};
 use chancery_protocol::{
     Admitted, AgentCard, BoxFuture, Call, Caller, Denied, DynEndpoint, Endpoint, Error, ErrorCode, Proof,
-    Reply, Request, SendMessageRequest,
+    Quota, Reply, Request, SendMessageRequest,
 };
-use chancery_sdk::{Guard, Rate, Restored, Ward};
+use chancery_sdk::{Guard, Restored, Ward};
 use parking_lot::{Mutex, RwLock};
 
 use super::access;
@@ -157,19 +157,18 @@ impl Guard for Regime {
         self.lasting.past.lock().take(agent)
     }
 
-    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Quota>, Denied> {
         let now = self.plane().hands.now();
-        let counted = match caller {
-            None => self.rates.source(source, now)?,
+        match caller {
+            None => self.rates.source(source, now),
             Some(caller) if caller.principal.is_anonymous() => {
                 // The address first: what it has used up must not come off what all of them share.
                 let of_address = self.rates.anonymous(source, now)?;
                 let of_all = self.rates.caller(&caller.principal, now)?;
-                of_address.into_iter().chain(of_all).min_by_key(|counted| counted.remaining)
+                Ok(of_address.into_iter().chain(of_all).min_by_key(|quota| quota.remaining))
             }
-            Some(caller) => self.rates.caller(&caller.principal, now)?,
-        };
-        Ok(counted.map(|Counted { limit, remaining, reset }| Rate { limit, remaining, reset }))
+            Some(caller) => self.rates.caller(&caller.principal, now),
+        }
     }
 
     fn count_cancel(&self, source: Option<IpAddr>, caller: &Caller) -> Result<(), Denied> {

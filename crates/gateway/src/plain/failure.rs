@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use chancery_protocol::{Denied, Error, ErrorCode};
+use chancery_protocol::{Denied, Error, ErrorCode, Quota};
 use chancery_sdk::{Body, Refused};
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::Value;
@@ -26,6 +26,7 @@ pub(super) struct Failure {
     code: Code,
     data: Box<ProblemData>,
     retry_after: Option<Duration>,
+    quota: Option<Quota>,
     challenge: Option<&'static str>,
     allow: Option<&'static str>,
 }
@@ -33,7 +34,7 @@ pub(super) struct Failure {
 impl Failure {
     fn new(code: Code, reason: impl Into<String>, detail: impl Into<String>) -> Self {
         let data = ProblemData { reason: reason.into(), detail: detail.into(), ..ProblemData::default() };
-        Self { code, data: Box::new(data), retry_after: None, challenge: None, allow: None }
+        Self { code, data: Box::new(data), retry_after: None, quota: None, challenge: None, allow: None }
     }
 
     /// Something about the request is wrong.
@@ -93,6 +94,9 @@ impl Failure {
         put(header::ALLOW, self.allow.map(HeaderValue::from_static));
         let seconds = |wait: Duration| wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         put(header::RETRY_AFTER, self.retry_after.map(|wait| HeaderValue::from(seconds(wait))));
+        for (name, value) in self.quota.iter().flat_map(Quota::headers) {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
+        }
         response
     }
 }
@@ -128,7 +132,8 @@ impl From<&Error> for Failure {
             what: violation.description.clone(),
         };
         data.fields = error.violations().iter().map(field).collect();
-        if let Some(Denied { gate, limit, observed, remaining, hint, .. }) = error.denied() {
+        if let Some(Denied { gate, limit, observed, remaining, hint, quota, .. }) = error.denied() {
+            failure.quota = *quota;
             data.gate = Some(gate.to_string());
             (data.limit, data.observed) = (limit.clone(), observed.clone());
             (data.remaining, data.hint) = (remaining.clone(), hint.clone());

@@ -9,9 +9,9 @@ use chancery_control::lineage::{Keyring, Lineage, Open, Rules, Tokens};
 use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
 use chancery_control::{Executor, Governed, Hands, Millis, Pipeline, Plane, PlaneSettings, Stop};
 use chancery_protocol::{
-    Amount, BoxFuture, Caller, Denied, DynEndpoint, Edge, HopId, Principal, TaskId, Timestamp,
+    Amount, BoxFuture, Caller, Denied, DynEndpoint, Edge, HopId, Principal, Quota, TaskId, Timestamp,
 };
-use chancery_sdk::{Client, Guard, Rate, Relay, Restored, Server, ServerBuilder, Service, Ward};
+use chancery_sdk::{Client, Guard, Relay, Restored, Server, ServerBuilder, Service, Ward};
 use chancery_store::{Scope, Store};
 
 use crate::actor::specs;
@@ -119,7 +119,7 @@ impl Guard for Gates {
         Vec::new()
     }
 
-    fn count(&self, _: Option<IpAddr>, _: Option<&Caller>) -> Result<Option<Rate>, Denied> {
+    fn count(&self, _: Option<IpAddr>, _: Option<&Caller>) -> Result<Option<Quota>, Denied> {
         Ok(None)
     }
 }

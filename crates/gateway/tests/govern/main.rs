@@ -2,8 +2,12 @@
 //! runs; what was spent is known after it was killed.
 
 mod admin;
+mod envelope;
 #[allow(dead_code, reason = "the other tests use the rest of it")]
 mod gateway;
+#[path = "../fleet/http.rs"]
+#[allow(dead_code, reason = "the other tests use the rest of it")]
+mod http;
 mod pool;
 mod queue;
 mod refusals;

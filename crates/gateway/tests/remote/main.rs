@@ -48,6 +48,7 @@ mod deadline;
 mod died;
 mod killed;
 mod pool;
+mod refused;
 mod repeated;
 mod reports;
 mod stormed;

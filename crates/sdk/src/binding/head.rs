@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    BUDGET_HEADER, CallContext, Caller, EXTENSIONS_HEADER, Error, ErrorCode, LINEAGE_HEADER, VERSION_HEADER,
-    Version, parse_extensions, parse_usd,
+    BUDGET_HEADER, CallContext, Caller, EXTENSIONS_HEADER, Error, ErrorCode, LINEAGE_HEADER, Quota,
+    VERSION_HEADER, Version, parse_extensions, parse_usd,
 };
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use percent_encoding::percent_decode_str;
 
 use crate::dialect::{Dialect, v0_3};
@@ -150,4 +150,19 @@ pub(crate) fn error_headers(response: &mut Response<Body>, error: &Error) {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
+    if let Some(quota) = error.denied().and_then(|denied| denied.quota) {
+        put_quota(response.headers_mut(), &quota);
+    }
+}
+
+/// Tells how much of something is left.
+pub(crate) fn put_quota(headers: &mut HeaderMap, quota: &Quota) {
+    for (name, value) in quota.headers() {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
+    }
+}
+
+/// Whether an answer tells already how much of something is left.
+pub(crate) fn is_told(headers: &HeaderMap) -> bool {
+    headers.contains_key("ratelimit-limit")
 }

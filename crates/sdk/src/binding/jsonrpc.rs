@@ -77,7 +77,7 @@ pub(crate) fn succeed(
 }
 
 /// An error of the protocol is an answer, so its HTTP status is 200. What concerns HTTP itself, who is calling
-/// or how much, has its own status too.
+/// or how often, has its own status too.
 pub(crate) fn fail(dialect: Dialect, id: &RequestId<'_>, error: &Error) -> Response<Body> {
     let row = error.code().row();
     let own_status = row.jsonrpc > -32000 || error.code() == ErrorCode::Unavailable;

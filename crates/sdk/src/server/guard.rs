@@ -5,18 +5,18 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use chancery_protocol::{
-    Admitted, AgentCard, Call, Caller, Denied, DynEndpoint, Error, Hold, Operation, Principal,
+    Admitted, AgentCard, Call, Caller, Denied, DynEndpoint, Error, Hold, Operation, Principal, Quota,
     SendMessageRequest, TaskId,
 };
-use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{Method, Response};
 
 use super::body::Body;
 use super::shown::Shown;
+use crate::binding::head::{is_told, put_quota};
 
 /// Stands in front of every agent of a server. Written by whoever governs a fleet; a server without one lets every
 /// authenticated call through.
@@ -49,8 +49,8 @@ pub trait Guard: Send + Sync + 'static {
     fn restored(&self, agent: &str) -> Vec<Restored>;
 
     /// Counts a request, whatever it asks for: with nobody's name before it is known whose it is, then with the
-    /// caller's.
-    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Rate>, Denied>;
+    /// caller's. What is left is told in the answer.
+    fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Quota>, Denied>;
 
     /// Counts a request to cancel a task, for which there was no room otherwise. Whoever has asked too often must still be
     /// able to stop what was begun, so there should be room of its own for these. Lets all of them through unless the guard
@@ -84,17 +84,6 @@ pub struct Restored {
     pub hold: Arc<dyn Hold>,
 }
 
-/// How much of its rate a caller has used up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// So many requests at a time.
-    pub limit: u64,
-    /// So many are left.
-    pub remaining: u64,
-    /// When all of them are there again.
-    pub reset: Duration,
-}
-
 /// One request, as far as the guard is concerned. Travels in the extensions of its head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visit(Arc<Seen>);
@@ -102,7 +91,7 @@ pub(crate) struct Visit(Arc<Seen>);
 #[derive(Debug, Default)]
 struct Seen {
     source: Option<IpAddr>,
-    rate: OnceLock<Rate>,
+    rate: OnceLock<Quota>,
     /// Why it is refused, unless it turns out to be one to cancel a task.
     refused: OnceLock<Denied>,
 }
@@ -187,17 +176,10 @@ impl Visit {
         self.0.source
     }
 
-    /// Tells the caller how much of its rate is left.
+    /// Tells the caller how much of its rate is left, unless the answer tells of a limit that refused it.
     pub(super) fn end(&self, response: &mut Response<Body>) {
-        let Some(rate) = self.0.rate.get() else { return };
-        let seconds = rate.reset.as_secs() + u64::from(rate.reset.subsec_nanos() > 0);
-        let all = [
-            ("ratelimit-limit", rate.limit),
-            ("ratelimit-remaining", rate.remaining),
-            ("ratelimit-reset", seconds),
-        ];
-        for (name, value) in all {
-            response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from(value));
+        if let Some(rate) = self.0.rate.get().filter(|_| !is_told(response.headers())) {
+            put_quota(response.headers_mut(), rate);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{CallContext, Caller, Error, Request, Version};
-use http::Response;
 use http::request::Parts;
+use http::{Response, StatusCode};
 
 use super::body::{self, Body};
 use super::mount::Mount;
@@ -58,9 +58,19 @@ impl View {
         let (extensions, operation) = (asked.context.extensions.clone(), asked.request.operation());
         // Taken from where it is: what is taken apart first has room in the future twice.
         let reply = self.call(mount, asked.dialect, asked.request, asked.context, None).await;
-        let mut response = jsonrpc::respond(asked.dialect, asked.id, operation, reply);
+        let mut response = match reply {
+            Err(error) if self.is_answered_in_envelope(&error) => {
+                jsonrpc::fail_with(StatusCode::OK, asked.dialect, &asked.id, &error)
+            }
+            reply => jsonrpc::respond(asked.dialect, asked.id, operation, reply),
+        };
         mount.echo_extensions(&mut response, asked.dialect, &extensions);
         response
+    }
+
+    /// Whether a refusal is an answer to a call that was understood, rather than one to a request of HTTP.
+    fn is_answered_in_envelope(&self, error: &Error) -> bool {
+        !self.jsonrpc_http_status && error.denied().is_some_and(|denied| !denied.is_of_http())
     }
 
     /// What a body asks for, or the answer if it has one already. Not within the future that waits for bodies and

@@ -63,7 +63,7 @@ pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS};
 pub use cors::Cors;
 pub use cross_origin::{CrossOriginProtection, CrossOriginRefusal};
 pub(crate) use guard::Visit;
-pub use guard::{Guard, Rate, Restored, Ward};
+pub use guard::{Guard, Restored, Ward};
 pub use limits::ServerLimits;
 pub use listener::Server;
 pub use offer::Offer;
@@ -100,6 +100,7 @@ pub struct ServerBuilder {
     cors: Option<Cors>,
     hosts: Vec<String>,
     jsonrpc_path: String,
+    jsonrpc_http_status: bool,
     versions: Versions,
     old_form: Option<v0_3::Form>,
     tenant_is_realm: bool,
@@ -158,6 +159,7 @@ impl Server {
             cors: None,
             hosts: Vec::new(),
             jsonrpc_path: "/".to_owned(),
+            jsonrpc_http_status: false,
             versions: Versions::all(),
             old_form: None,
             tenant_is_realm: false,
@@ -305,6 +307,15 @@ impl ServerBuilder {
     #[must_use]
     pub fn jsonrpc_path(mut self, path: impl Into<String>) -> Self {
         self.jsonrpc_path = path.into();
+        self
+    }
+
+    /// Has what a guard refuses over JSON-RPC come with the status that HTTP has for it. Otherwise it comes with 200 and the error in
+    /// the envelope: many clients do not show the body of any other answer. Who calls and how often has HTTP's own status in any
+    /// case.
+    #[must_use]
+    pub fn jsonrpc_http_status(mut self) -> Self {
+        self.jsonrpc_http_status = true;
         self
     }
 
@@ -467,6 +478,7 @@ impl ServerBuilder {
             checks_hosts,
             cors: self.cors,
             limits: self.limits,
+            jsonrpc_http_status: self.jsonrpc_http_status,
             old_form: self.old_form,
             streams: StreamSlots::new(&self.limits),
             stopping: CancellationToken::new(),

@@ -53,6 +53,8 @@ pub(crate) struct Site {
     /// Whether requests must call the server by a name of its own.
     pub(super) checks_hosts: bool,
     pub(crate) limits: ServerLimits,
+    /// Whether what a guard refuses has the status of HTTP over JSON-RPC as well.
+    pub(super) jsonrpc_http_status: bool,
     /// How HTTP+JSON and gRPC of v0.3 are written; if nobody has said it, by what the caller does.
     pub(crate) old_form: Option<v0_3::Form>,
     pub(crate) streams: StreamSlots,

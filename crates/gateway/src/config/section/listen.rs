@@ -52,6 +52,8 @@ pub(crate) struct ServerSection {
     /// anonymous callers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) hosts: Vec<String>,
+    /// The HTTP status of an answer over JSON-RPC that says that a gate has refused the call.
+    pub(crate) jsonrpc_status: JsonRpcStatus,
 }
 
 /// A certificate, in files that are read again when they change. Connections that are open go on with the one from before.
@@ -62,6 +64,18 @@ pub(crate) struct TlsSection {
     pub(crate) cert: PathBuf,
     /// Its private key in PEM.
     pub(crate) key: PathBuf,
+}
+
+/// The HTTP status of an answer over JSON-RPC that says that a gate has refused the call. Who calls and how often is a matter of
+/// HTTP, and has 401, 403 and 429 in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum JsonRpcStatus {
+    /// 200, with the error in the envelope. Many clients hide the body of any other answer, and with it the reason.
+    #[default]
+    Ok,
+    /// The status that the same refusal has over HTTP+JSON: 400, 403, 429 or 503.
+    Http,
 }
 
 /// An address to listen on.
@@ -115,6 +129,7 @@ impl Default for ServerSection {
             tls: None,
             cors: None,
             hosts: Vec::new(),
+            jsonrpc_status: JsonRpcStatus::default(),
         }
     }
 }
