@@ -15,7 +15,7 @@ use crate::ledger::{Account, Estimate, Reservation, Tariff};
 use crate::lineage::Descent;
 use crate::plane::{Governed, Plane};
 use crate::policy::{Caps, Slot, Subject};
-use crate::routing::Route;
+use crate::routing::{Route, Ticket};
 use crate::terms::Terms;
 
 /// Decides whether a call goes on. One file a gate, in `gates/`; an application may add its own behind them.
@@ -89,7 +89,7 @@ pub struct Passage {
     pub(crate) rehearsal: bool,
     /// What there is to say about each gate, if somebody asks.
     pub(crate) notes: Vec<Note>,
-    /// What was let through only because it is being observed.
+    /// What it was let through in spite of, since that is only observed.
     pub(crate) would_deny: Vec<Denied>,
 }
 
@@ -99,6 +99,8 @@ pub(crate) struct Given {
     pub(crate) slots: SmallVec<[Slot; 2]>,
     pub(crate) caps: Caps,
     pub(crate) route: Option<Route>,
+    /// Of an agent elsewhere that is no pool: how the call does.
+    pub(crate) ticket: Option<Ticket>,
     pub(crate) descent: Option<Descent>,
     pub(crate) reservation: Option<Reservation>,
     /// Who began what the call is made for, if that is somebody else than its caller.
@@ -128,6 +130,12 @@ pub struct Note {
 /// Whether an operation begins work.
 pub(crate) fn is_send(operation: Operation) -> bool {
     matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage)
+}
+
+/// Writes down what a gate would refuse if it did not only observe.
+pub(crate) fn write_down(gate: &'static str, caller: &str, agent: &str, denied: &Denied) {
+    let (reason, limit) = (&*denied.reason, denied.limit.as_deref());
+    tracing::warn!(gate, caller, agent, reason, limit, "would deny: {denied}");
 }
 
 // === impl Passage ===
@@ -194,6 +202,14 @@ impl Passage {
         let Request::SendMessage(request) = &self.call.request else { return false };
         let at_once = request.configuration.as_ref().is_some_and(|wanted| wanted.return_immediately);
         at_once && request.message.task_id.is_none() && self.call.context.new_task.is_none()
+    }
+
+    /// Writes down what would be refused if it were enforced.
+    pub fn observe(&mut self, gate: &'static str, denied: Denied) {
+        if !self.rehearsal {
+            write_down(gate, &self.call.context.principal.id, &self.agent.name, &denied);
+        }
+        self.would_deny.push(denied);
     }
 
     pub(crate) fn note(&mut self, gate: &'static str, text: impl FnOnce() -> String) {

@@ -57,7 +57,7 @@ pub use gate::{Continue, Gate, Note, Passage, Verdict};
 pub use held::POLICY_TIMEOUT;
 pub use permitted::{Executor, Permitted};
 pub use pipeline::Pipeline;
-pub use plane::{Booked, Governed, Hands, Plane, Stop};
+pub use plane::{Booked, Governed, Hands, Plane, Skills, Stop};
 pub use restore::RestoredCall;
 pub use terms::{Mode, PlaneSettings, Proposal, Terms};
 pub use time::Millis;

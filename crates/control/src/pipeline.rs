@@ -126,9 +126,13 @@ impl Pipeline {
         let mut reports = Vec::new();
         for gate in self.terms.gates().filter(|gate| gate.concerns(operation)) {
             let verdict = gate.admit(&mut passage);
-            let mode = match &verdict {
-                Verdict::Deny(denied) if self.terms.observes(gate.name(), denied) => Mode::Observe,
-                _ => self.terms.mode(gate.name()),
+            let observed = std::mem::take(&mut passage.would_deny).pop();
+            let (verdict, mode) = match (verdict, observed) {
+                (Verdict::Admit, Some(denied)) => (Verdict::Deny(denied), Mode::Observe),
+                (Verdict::Deny(denied), _) if self.terms.observes(gate.name(), &denied) => {
+                    (Verdict::Deny(denied), Mode::Observe)
+                }
+                (verdict, _) => (verdict, self.terms.mode(gate.name())),
             };
             let notes = std::mem::take(&mut passage.notes).into_iter().map(|note| note.text).collect();
             let report = GateReport::new(gate.name(), mode, verdict, notes);

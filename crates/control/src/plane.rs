@@ -18,7 +18,7 @@ use crate::identity::IdentityResolver;
 use crate::ledger::{Account, Ledger, Prices, Scope, Unlimited};
 use crate::lineage::{Lineage, Open};
 use crate::policy::{Policy, Slots};
-use crate::routing::Pool;
+use crate::routing::{Pool, Reach};
 use crate::terms::{PlaneSettings, Proposal, Terms};
 
 /// What decisions need done, and what they cannot know: the world outside, as the gateway has it. Nothing here may wait.
@@ -94,12 +94,18 @@ pub struct Governed {
     /// Its name.
     pub name: Arc<str>,
     /// The ids of its skills.
-    pub skills: Vec<Arc<str>>,
+    pub skills: Skills,
     /// Its members, if it is a pool.
     pub pool: Option<Arc<Pool>>,
+    /// Whether it can be reached, if it is elsewhere and no pool.
+    pub reach: Option<Reach>,
     /// Whether it runs here, where what it spends is counted, or elsewhere, where it is told.
     pub is_local: bool,
 }
+
+/// The ids of an agent's skills. Of one elsewhere its card says them, which may come later or be another one.
+#[derive(Debug, Default)]
+pub struct Skills(ArcSwap<Vec<Arc<str>>>);
 
 /// What there is of calls: what they hold, have spent and led to. It stays, whatever an operator sets; that is the
 /// [`Terms`], of which a call goes by one value from beginning to end.
@@ -124,6 +130,28 @@ pub struct Plane {
 }
 
 const SHARDS: usize = 32;
+
+// === impl Skills ===
+
+impl Skills {
+    /// Those that are known now.
+    pub fn now(&self) -> Arc<Vec<Arc<str>>> {
+        self.0.load_full()
+    }
+
+    /// From now on it has these.
+    pub fn learn(&self, skills: Vec<Arc<str>>) {
+        if **self.0.load() != skills {
+            self.0.store(Arc::new(skills));
+        }
+    }
+}
+
+impl<S: Into<Arc<str>>> FromIterator<S> for Skills {
+    fn from_iter<I: IntoIterator<Item = S>>(skills: I) -> Self {
+        Self(ArcSwap::from_pointee(skills.into_iter().map(Into::into).collect()))
+    }
+}
 
 // === impl Plane ===
 

@@ -15,6 +15,8 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use crate::Millis;
+use crate::explain::GateReport;
+use crate::terms::Mode;
 
 /// The name of the gate.
 pub const GATE: &str = "rate";
@@ -47,6 +49,8 @@ pub struct RateLimit {
 /// ```
 #[derive(Debug, Default)]
 pub struct Rates {
+    /// Whether what is too often is refused.
+    mode: Mode,
     callers: Option<Buckets<Principal>>,
     sources: Option<Buckets<IpAddr>>,
     /// Anonymous callers are one caller; these keep one address from using up what belongs to all of them.
@@ -90,6 +94,7 @@ impl Rates {
     /// For each caller, for each address, and for the anonymous callers of each address; none is no limit.
     pub fn new(caller: Option<RateLimit>, source: Option<RateLimit>, anonymous: Option<RateLimit>) -> Self {
         Self {
+            mode: Mode::Enforce,
             callers: caller.map(Buckets::new),
             sources: source.map(Buckets::new),
             anonymous: anonymous.map(Buckets::new),
@@ -99,13 +104,32 @@ impl Rates {
         }
     }
 
+    /// Has what is too often only written down, or refused.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// What comes too often, unless that is only observed.
+    fn judged(&self, counted: Result<Quota, Denied>) -> Result<Option<Quota>, Denied> {
+        match (counted, self.mode) {
+            (Err(denied), Mode::Observe) => {
+                let (reason, limit) = (&*denied.reason, denied.limit.as_deref());
+                tracing::warn!(gate = GATE, reason, limit, "would deny: {denied}");
+                Ok(denied.quota)
+            }
+            (counted, _) => counted.map(Some),
+        }
+    }
+
     /// Counts a request of a caller.
     pub fn caller(&self, principal: &Principal, now: Millis) -> Result<Option<Quota>, Denied> {
         let Some(buckets) = &self.callers else { return Ok(None) };
-        buckets
-            .count(principal, now)
-            .map(Some)
-            .map_err(|wait| refusal(buckets.limit, wait, || format!("caller `{}`", principal.id)))
+        let counted = buckets.count(principal, now);
+        self.judged(
+            counted.map_err(|wait| refusal(buckets.limit, wait, || format!("caller `{}`", principal.id))),
+        )
     }
 
     /// Counts a request of an anonymous caller. Those whose address is not known share one bucket.
@@ -120,13 +144,22 @@ impl Rates {
         Some(self.callers.as_ref()?.left(principal, now))
     }
 
+    /// What would become of a request of a caller, if that is limited. Nothing is counted.
+    pub fn foretell(&self, principal: &Principal, now: Millis) -> Option<GateReport> {
+        let buckets = self.callers.as_ref()?;
+        let left = buckets.left(principal, now);
+        let wait = left.reset.unwrap_or_default();
+        let denied = (left.remaining == 0)
+            .then(|| refusal(buckets.limit, wait, || format!("caller `{}`", principal.id)));
+        let notes = vec![format!("{} of {} requests left", left.remaining, left.limit)];
+        Some(GateReport { gate: GATE, mode: self.mode, denied, waits: false, notes })
+    }
+
     /// Counts a request from an address. What comes from nowhere is not counted.
     pub fn source(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Quota>, Denied> {
         let (Some(buckets), Some(source)) = (&self.sources, source.map(network)) else { return Ok(None) };
-        buckets
-            .count(&source, now)
-            .map(Some)
-            .map_err(|wait| refusal(buckets.limit, wait, || source.to_string()))
+        let counted = buckets.count(&source, now);
+        self.judged(counted.map_err(|wait| refusal(buckets.limit, wait, || source.to_string())))
     }
 
     /// Counts a request to cancel a task, for which there was no room otherwise.

@@ -7,7 +7,7 @@ use chancery_protocol::{
     BoxFuture, CallContext, Caller, Denied, DeniedKind, Error, ErrorCode, PeerWatch, Whereabouts,
 };
 
-use crate::gate::{Continue, Passage, Verdict};
+use crate::gate::{Continue, Passage, Verdict, write_down};
 use crate::held::{Clock, Held, Leaving};
 use crate::lineage::{
     self, Allowance, Basis, DEEPEST, Departure, Descent, LINEAGE_EXTENSION, Lineage, OpenHop, Rules,
@@ -99,20 +99,20 @@ pub(crate) async fn let_through(mut passage: Passage, way: Way) -> Result<Box<Ca
 }
 
 /// A gate has refused. Where it only observes, the call goes on all the same.
-fn refused(passage: &mut Passage, gate: &str, denied: Denied) -> Result<(), Error> {
-    let (caller, agent) = (&*passage.call.context.principal.id, &*passage.agent.name);
+fn refused(passage: &mut Passage, gate: &'static str, denied: Denied) -> Result<(), Error> {
     if passage.terms.observes(gate, &denied) {
-        tracing::info!(gate, caller, agent, reason = &*denied.reason, "would deny: {denied}");
-        passage.would_deny.push(denied);
+        passage.observe(gate, denied);
         return Ok(());
     }
-    tracing::info!(gate, caller, agent, reason = &*denied.reason, "denied: {denied}");
+    let (caller, agent) = (&*passage.call.context.principal.id, &*passage.agent.name);
+    let (reason, limit) = (&*denied.reason, denied.limit.as_deref());
+    tracing::info!(gate, caller, agent, reason, limit, "denied: {denied}");
     Err(denied.into())
 }
 
 /// The last look before the call leaves, by the state of its whole tree; then it is let go with all it was given.
 pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
-    let Passage { mut call, hop, now, mut given, plane, terms, agent, .. } = passage;
+    let Passage { mut call, hop, now, mut given, plane, terms, agent, would_deny, .. } = passage;
     let descent = given.descent.take().ok_or_else(|| Error::new(ErrorCode::Internal))?;
     let principal = call.context.principal.clone();
     let caller = || Caller { principal: principal.clone(), identity: call.context.identity.clone() };
@@ -140,8 +140,11 @@ pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
     let observes = terms.mode(lineage::GATE) == Mode::Observe;
     let lineage = &terms.lineage;
     let open = match lineage.dispatch(&descent, departure) {
-        // The gate has written down what it would refuse.
-        Err(_) if observes => {
+        Err(denied) if observes => {
+            // What depends on the whole tree the gate could not know yet.
+            if would_deny.iter().all(|known| known.reason != denied.reason) {
+                write_down(lineage::GATE, &principal.id, &agent.name, &denied);
+            }
             Lineage { rules: unruled(), ..lineage.clone() }.dispatch(&descent, departure)?
         }
         dispatched => dispatched?,
@@ -156,7 +159,7 @@ pub(crate) fn leave(passage: Passage) -> Result<Left, Error> {
     call.context.peer = peer.filter(|_| !stays_here);
     call.context.skill.clone_from(&given.skill);
     let is_local = agent.is_local || stays_here;
-    let ticket = given.route.as_mut().and_then(|route| route.ticket.take());
+    let ticket = given.route.as_mut().and_then(|route| route.ticket.take()).or_else(|| given.ticket.take());
     let watched = ticket.map(|ticket| {
         let hands = plane.hands.clone();
         let clock: Clock = Box::new(move || hands.now());

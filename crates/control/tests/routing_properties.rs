@@ -50,6 +50,8 @@ struct Expected {
     out_until: Option<u64>,
     /// The call that tries it after it was out.
     trial: Option<u64>,
+    /// Until when no other call may try it.
+    trial_until: u64,
     /// Whether somebody has heard of it, since it was last out.
     is_measured: bool,
     /// The call by which it is to be measured.
@@ -94,7 +96,7 @@ impl World {
         self.members.contains(&peer)
             && match one.out_until {
                 None => true,
-                Some(until) => until <= self.now && one.trial.is_none(),
+                Some(until) => until <= self.now && (one.trial.is_none() || one.trial_until <= self.now),
             }
     }
 
@@ -159,9 +161,14 @@ impl World {
     /// Who is being measured gets nothing else, unless there is nobody else to compare with.
     fn check_probe(&self, peer: &str, callable: &[&str]) {
         let one = &self.expected[peer];
-        let is_busy = |name: &str| !self.expected[name].is_measured && self.expected[name].probe.is_some();
+        // A call that tries it for too long does not keep others from doing so.
+        let is_late = |one: &Expected| one.out_until.is_some() && one.trial_until <= self.now;
+        let is_busy = |name: &str| {
+            let one = &self.expected[name];
+            !one.is_measured && one.probe.is_some() && !is_late(one)
+        };
         let compares = !matches!(self.settings.selector.name(), "round_robin" | "capability_match");
-        if !compares || one.is_measured || one.probe.is_none() {
+        if !compares || one.is_measured || one.probe.is_none() || is_late(one) {
             return;
         }
         assert!(callable.iter().all(|name| is_busy(name)), "{peer} is tried out twice beside {callable:?}");
@@ -169,10 +176,10 @@ impl World {
 
     fn begin(&mut self, peer: &str, ticket: Ticket, is_chosen: bool) {
         self.calls += 1;
-        let id = self.calls;
+        let (id, now) = (self.calls, self.now);
         let one = self.of(peer);
         if one.out_until.is_some() {
-            one.trial = Some(id);
+            (one.trial, one.trial_until, one.probe) = (Some(id), now + COOLDOWN, None);
         }
         if one.probe.is_none() && !one.is_measured && (is_chosen || one.trial.is_some()) {
             one.probe = Some(id);

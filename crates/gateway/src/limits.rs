@@ -7,7 +7,7 @@ use chancery_control::{Gate, Passage, Verdict};
 use chancery_protocol::{AgentExtension, Content, Denied, DeniedKind, JsonObject, Message};
 use serde_json::json;
 
-use crate::config::{AgentSection, Config, Usd};
+use crate::config::{AgentSection, Config, Mode, Usd};
 
 /// The extension by which a card says what the agent takes, and what a call costs at least.
 pub(crate) const LIMITS_EXTENSION: &str = "urn:chancery:ext:limits:v1";
@@ -30,6 +30,8 @@ pub(crate) struct InputLimits {
     pub(crate) max_payload_bytes: u64,
     /// What a call costs in any case, in millionths of a US dollar.
     pub(crate) minimum_micro_usd: Option<u64>,
+    /// Whether more is refused, or only written down.
+    mode: Mode,
 }
 
 /// What every agent of a configuration takes, by name.
@@ -49,6 +51,7 @@ impl InputLimits {
             max_input_tokens: limits.max_input_tokens,
             max_payload_bytes: limits.max_payload_bytes.unwrap_or(LARGEST_BODY),
             minimum_micro_usd: agent.price.and_then(|price| price.per_call).map(|Usd(micro)| micro),
+            mode: limits.mode,
         }
     }
 
@@ -88,7 +91,12 @@ impl InputLimits {
 
 impl Default for InputLimits {
     fn default() -> Self {
-        Self { max_input_tokens: None, max_payload_bytes: LARGEST_BODY, minimum_micro_usd: None }
+        Self {
+            max_input_tokens: None,
+            max_payload_bytes: LARGEST_BODY,
+            minimum_micro_usd: None,
+            mode: Mode::Enforce,
+        }
     }
 }
 
@@ -129,10 +137,13 @@ impl Gate for LimitsGate {
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
         let bytes = passage.send().map_or(0, |request| content_bytes(&request.message));
-        match self.0.at(&passage.agent.name).refusal(bytes) {
-            Some(denied) => Verdict::Deny(denied),
-            None => Verdict::Admit,
+        let limits = self.0.at(&passage.agent.name);
+        match limits.refusal(bytes) {
+            Some(denied) if limits.mode == Mode::Enforce => return Verdict::Deny(denied),
+            Some(denied) => passage.observe(GATE, denied),
+            None => {}
         }
+        Verdict::Admit
     }
 }
 
@@ -143,7 +154,7 @@ mod tests {
     #[test]
     fn bytes_come_before_tokens_and_both_are_held_to() {
         let limits =
-            InputLimits { max_input_tokens: Some(10), max_payload_bytes: 100, minimum_micro_usd: None };
+            InputLimits { max_input_tokens: Some(10), max_payload_bytes: 100, ..InputLimits::default() };
         assert_eq!(limits.refusal(40), None);
         let reason = |bytes| limits.refusal(bytes).expect("it is too much").reason;
         assert_eq!(reason(41), TOO_MANY_TOKENS);

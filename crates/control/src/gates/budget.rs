@@ -150,8 +150,9 @@ fn skill(passage: &Passage) -> Option<Arc<str>> {
     let context = &passage.call.context;
     let named = policy::named_skill(passage.send()?);
     let subject = Subject { realm: &context.principal.realm, caller: &context.principal.id, groups: &[] };
+    let skills = passage.agent.skills.now();
     let mut facts = Facts::new(subject, &passage.agent.name, passage.operation());
-    (facts.skills, facts.path_skill) = (&passage.agent.skills, context.skill.as_deref());
+    (facts.skills, facts.path_skill) = (&skills, context.skill.as_deref());
     facts.named_skill = named.as_deref();
     policy::skill(&facts).cloned()
 }

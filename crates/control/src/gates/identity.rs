@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::gate::{Gate, Passage, Verdict, is_send};
 use crate::identity::Access;
 use crate::lineage::{Arrival, Descent, Traceparent};
+use crate::policy;
 use crate::terms::Mode;
 
 /// The first gate, for every operation.
@@ -59,7 +60,7 @@ impl IdentityGate {
             would_deny.extend(authorized.would_deny);
             authorized.denied
         });
-        passage.would_deny.extend(would_deny);
+        would_deny.into_iter().for_each(|denied| passage.observe(policy::GATE, denied));
         denied
     }
 

@@ -7,7 +7,7 @@ use chancery_protocol::{Denied, Principal};
 use smallvec::SmallVec;
 
 use crate::gate::{Gate, Passage, Verdict};
-use crate::policy::{Caps, Decision, Facts, SlotKey, media_types, named_skill};
+use crate::policy::{Caps, Decision, Facts, SlotKey, exceeded, media_types, named_skill};
 
 /// The sixth gate.
 #[derive(Debug)]
@@ -19,6 +19,13 @@ struct Judged<'a> {
     decision: Decision<'a>,
 }
 
+/// How many calls of somebody may be open at a time: as it is enforced, and as it would be if every rule were.
+struct Places {
+    key: SlotKey,
+    most: u32,
+    observed: Option<u32>,
+}
+
 impl Gate for PolicyGate {
     fn name(&self) -> &'static str {
         "policy"
@@ -26,6 +33,7 @@ impl Gate for PolicyGate {
 
     fn admit(&self, passage: &mut Passage) -> Verdict {
         let (agent, terms) = (passage.agent.clone(), passage.terms.clone());
+        let skills = agent.skills.now();
         let Some(request) = passage.send() else { return Verdict::Admit };
         let (named, media_types) = (named_skill(request), media_types(&request.message));
         let judge = |(principal, subject)| Judged {
@@ -34,7 +42,7 @@ impl Gate for PolicyGate {
                 subject,
                 agent: &agent.name,
                 operation: passage.operation(),
-                skills: &agent.skills,
+                skills: &skills,
                 path_skill: passage.call.context.skill.as_deref(),
                 named_skill: named.as_deref(),
                 input_bytes: request.message.parts.iter().map(|part| part.weight() as u64).sum(),
@@ -45,12 +53,16 @@ impl Gate for PolicyGate {
         let judged: SmallVec<[Judged<'_>; 2]> = passage.judged_by().map(judge).collect();
         let mut notes = Vec::new();
         let (mut caps, mut skill, mut denied, mut would_deny) = (Caps::default(), None, None, Vec::new());
-        let mut places: SmallVec<[(SlotKey, u32); 2]> = SmallVec::new();
+        let mut places: SmallVec<[Places; 2]> = SmallVec::new();
         for Judged { principal, decision } in judged {
             if passage.rehearsal {
                 notes.push(format!("{}: {}", principal.id, decision.enforced));
             }
-            places.push((slot_key(principal, &agent.name, &decision), decision.enforced.concurrency()));
+            places.push(Places {
+                key: slot_key(principal, &agent.name, &decision),
+                most: decision.enforced.concurrency(),
+                observed: decision.rehearsed.map(|limits| limits.concurrency()),
+            });
             caps = caps.least(decision.enforced.caps());
             skill = decision.skill;
             would_deny.extend(decision.would_deny);
@@ -59,7 +71,7 @@ impl Gate for PolicyGate {
         drop(media_types);
         notes.into_iter().for_each(|text| passage.note("policy", || text));
         (passage.given.caps, passage.given.skill) = (caps, skill);
-        passage.would_deny.extend(would_deny);
+        would_deny.into_iter().for_each(|denied| passage.observe(self.name(), denied));
         match denied.map_or_else(|| take_slots(passage, places), Err) {
             Ok(()) => Verdict::Admit,
             Err(denied) => Verdict::Deny(denied),
@@ -77,15 +89,18 @@ fn slot_key(principal: &Principal, agent: &Arc<str>, decision: &Decision<'_>) ->
 }
 
 /// Takes a place among the open calls of everybody by whose rules the call is judged.
-fn take_slots(passage: &mut Passage, places: SmallVec<[(SlotKey, u32); 2]>) -> Result<(), Denied> {
+fn take_slots(passage: &mut Passage, places: SmallVec<[Places; 2]>) -> Result<(), Denied> {
     let slots = passage.plane.slots.clone();
-    for (key, most) in places {
-        passage.note("policy", || {
-            let taken = slots.taken(&key);
-            format!("{taken} of {most} calls at a time are open")
-        });
-        let slot = slots.take(key, most)?;
-        if !passage.rehearsal {
+    for Places { key, most, observed } in places {
+        let taken = slots.taken(&key);
+        passage.note("policy", || format!("{taken} of {most} calls at a time are open"));
+        if let Some(denied) = observed.and_then(|most| exceeded(most, taken)) {
+            passage.observe(PolicyGate.name(), denied);
+        }
+        if passage.rehearsal {
+            exceeded(most, taken).map_or(Ok(()), Err)?;
+        } else {
+            let slot = slots.take(key, most)?;
             passage.given.slots.push(slot);
         }
     }

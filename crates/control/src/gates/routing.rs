@@ -1,7 +1,20 @@
 //! Which member of the pool answers, where the agent is one.
 
+use chancery_protocol::Denied;
+
 use crate::gate::{Gate, Passage, Verdict};
+use crate::plane::Governed;
 use crate::routing::{Route, Wanted};
+
+/// An agent that is no pool answers itself, if it can be reached.
+fn reach(passage: &mut Passage, agent: &Governed) -> Result<(), Denied> {
+    let Some(reach) = &agent.reach else { return Ok(()) };
+    if passage.rehearsal {
+        return reach.foretell(passage.now);
+    }
+    passage.given.ticket = Some(reach.begin(passage.now)?);
+    Ok(())
+}
 
 /// The fifth gate.
 #[derive(Debug)]
@@ -16,7 +29,7 @@ impl Gate for RoutingGate {
         let agent = passage.agent.clone();
         // What is here stays here, whoever is there again.
         let Some(pool) = agent.pool.as_ref().filter(|_| !passage.given.is_of_stand_in) else {
-            return Verdict::Admit;
+            return reach(passage, &agent).into();
         };
         let message = passage.send().map(|request| &request.message);
         let wanted = Wanted {

@@ -40,6 +40,7 @@ pub use decide::{Caps, Decision, Effective, Facts, Policy, Set, Subject};
 pub use input::{SKILL_EXTENSION, media_types, named_skill};
 pub use judge::skill;
 pub use rule::{ANY, Callers, Limits, Mode, Rule};
+pub(crate) use slots::exceeded;
 pub use slots::{DEFAULT_CONCURRENCY, MAX_SLOT_KEYS, Slot, SlotKey, Slots};
 
 /// The name of the gate.

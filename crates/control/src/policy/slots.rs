@@ -14,7 +14,6 @@ use chancery_protocol::{Denied, DeniedKind, Quota};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
-use super::decide::Decision;
 use super::{CONCURRENCY_EXCEEDED, GATE};
 
 /// How many calls of one caller for one skill may be open at once, unless a rule says otherwise.
@@ -82,20 +81,10 @@ impl Slots {
             }
             Entry::Vacant(_) => most,
         };
-        if taken < most { Ok(Slot { slots: self.clone(), key }) } else { Err(exceeded(most, taken)) }
-    }
-
-    /// Takes a slot as a decision says; beside it, the refusal that there would be if every rule were enforced.
-    pub fn take_for(
-        self: &Arc<Self>,
-        key: SlotKey,
-        decision: &Decision<'_>,
-    ) -> Result<(Slot, Option<Denied>), Denied> {
-        let rehearsed = decision.rehearsed.as_ref().map(|limits| limits.concurrency());
-        let taken = if rehearsed.is_some() { self.taken(&key) } else { 0 };
-        let slot = self.take(key, decision.enforced.concurrency())?;
-        let would_deny = rehearsed.filter(|most| taken >= *most).map(|most| exceeded(most, taken));
-        Ok((slot, would_deny))
+        match exceeded(most, taken) {
+            None => Ok(Slot { slots: self.clone(), key }),
+            Some(denied) => Err(denied),
+        }
     }
 
     /// How many slots are taken.
@@ -126,8 +115,9 @@ impl fmt::Debug for Slots {
     }
 }
 
-fn exceeded(most: u32, taken: u32) -> Denied {
-    Denied {
+/// Why there is no further slot where so many of so many are taken.
+pub(crate) fn exceeded(most: u32, taken: u32) -> Option<Denied> {
+    (taken >= most).then(|| Denied {
         limit: Some(most.to_string()),
         observed: Some(taken.saturating_add(1).to_string()),
         remaining: Some("0".into()),
@@ -135,7 +125,7 @@ fn exceeded(most: u32, taken: u32) -> Denied {
         retry_after: Some(WHEN_ENDED),
         hint: Some("wait until a call of yours for this skill has ended".into()),
         ..Denied::new(GATE, DeniedKind::Exhausted, CONCURRENCY_EXCEEDED)
-    }
+    })
 }
 
 // === impl Slot ===
@@ -223,23 +213,5 @@ mod tests {
         });
         assert!((1..=3).contains(&most_seen.load(Ordering::SeqCst)));
         assert_eq!(slots.keys.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn a_limit_that_is_observed_is_told_and_not_enforced() {
-        let rule = |mode, most| Rule {
-            mode,
-            limits: Limits { max_concurrency: Some(most), ..Limits::default() },
-            ..Rule::named("rule")
-        };
-        let policy = Policy::new([rule(Mode::Observe, 1), rule(Mode::Enforce, 2)]);
-        let subject = Subject { realm: "r", caller: "alice", groups: &[] };
-        let decision = policy.authorize(subject, "a", Operation::SendMessage);
-        let slots = Slots::new();
-        let (_first, would_deny) = slots.take_for(key("alice", None), &decision).unwrap();
-        assert_eq!(would_deny, None);
-        let (_second, would_deny) = slots.take_for(key("alice", None), &decision).unwrap();
-        assert_eq!(would_deny.unwrap().limit.as_deref(), Some("1"));
-        assert_eq!(slots.take_for(key("alice", None), &decision).unwrap_err().limit.as_deref(), Some("2"));
     }
 }

@@ -17,6 +17,8 @@ pub const GATE: &str = "routing";
 pub const NO_PEER_AVAILABLE: &str = "NO_PEER_AVAILABLE";
 /// There are members that can be called, but none that the selector would take.
 pub const NO_PEER_FITS: &str = "NO_PEER_FITS";
+/// The agent, which is no pool, is out.
+pub const AGENT_UNREACHABLE: &str = "AGENT_UNREACHABLE";
 /// The member that has the task or the conversation is out.
 pub const PEER_UNAVAILABLE: &str = "PEER_UNAVAILABLE";
 /// The member that has the task has been taken out of the pool for good.
@@ -134,6 +136,14 @@ pub(super) fn bound_peer_out(peer: &str, standing: Standing, now: Millis) -> Den
                 "only peer `{peer}` knows what this goes on with, and it cannot be reached at the moment; try again later"
             ),
         )
+    }
+}
+
+pub(super) fn agent_out(agent: &str, standing: Standing, now: Millis) -> Denied {
+    Denied {
+        observed: Some(format!("agent `{agent}` could not be reached the last times")),
+        retry_after: Some(back_in(standing, now)),
+        ..denied(AGENT_UNREACHABLE, "try again later; it is tried by one call at a time")
     }
 }
 

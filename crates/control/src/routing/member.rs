@@ -31,8 +31,8 @@ pub(super) struct Record {
     open: u32,
     failed_permille: u16,
     breaker: Breaker,
-    /// The ticket of the call by which it is being tried out.
-    trial: Option<u64>,
+    /// The ticket of the call by which it is being tried out, and until when no other is let do that.
+    trial: Option<(u64, Millis)>,
     last_turn: u64,
     tickets: u64,
 }
@@ -44,6 +44,9 @@ struct Latency {
     peak: u64,
     at: Millis,
 }
+
+/// The ticket of no call.
+const NO_TICKET: u64 = 0;
 
 /// How fast a bad moment is forgotten: about two thirds of it in this time.
 const PEAK_DECAY: Duration = Duration::from_secs(10);
@@ -88,7 +91,7 @@ impl Member {
             open: record.open,
             failed_permille: record.failed_permille,
             standing: record.breaker.standing(now),
-            on_trial: record.trial.is_some(),
+            on_trial: record.is_on_trial(now),
             last_turn: record.last_turn,
             ..Snapshot::new(self.peer.clone())
         }
@@ -106,13 +109,13 @@ impl Member {
         let standing = record.breaker.standing(now);
         let tries = match standing {
             Standing::In => !is_measured && record.trial.is_none(),
-            Standing::OnTrial if record.trial.is_none() => true,
+            Standing::OnTrial if !record.is_on_trial(now) => true,
             Standing::OnTrial | Standing::OutUntil(_) => return Err(standing),
         };
         record.tickets += 1;
         let id = record.tickets;
         if tries {
-            record.trial = Some(id);
+            record.trial = Some((id, now + breaker.cooldown));
         }
         record.open += 1;
         if let Some(turn) = turn {
@@ -121,6 +124,11 @@ impl Member {
         drop(record);
         Ok(Ticket::new(self.clone(), id, breaker, now))
     }
+
+    /// Somebody has found that it cannot be reached, without calling it.
+    pub(super) fn missed(&self, breaker: &BreakerSettings, now: Millis) {
+        self.record().failed(NO_TICKET, breaker, now);
+    }
 }
 
 // === impl Record ===
@@ -128,7 +136,7 @@ impl Member {
 impl Record {
     /// The first that is heard of a call.
     pub(super) fn first_event(&mut self, ticket: u64, took: Duration, now: Millis) {
-        let tried = self.trial == Some(ticket);
+        let tried = self.is_tried_by(ticket);
         if self.breaker.standing(now) != Standing::In {
             if !tried {
                 // It began before the peer was taken out.
@@ -159,7 +167,7 @@ impl Record {
 
     pub(super) fn failed(&mut self, ticket: u64, breaker: &BreakerSettings, now: Millis) {
         self.failed_permille += (1000 - self.failed_permille).div_ceil(8);
-        let tried = self.trial == Some(ticket);
+        let tried = self.is_tried_by(ticket);
         self.end_trial(ticket);
         if self.breaker.failed(breaker, tried, now) {
             // Whatever it was before, it has to show anew; and who began before that has no part in it.
@@ -173,8 +181,17 @@ impl Record {
         self.end_trial(ticket);
     }
 
+    fn is_tried_by(&self, ticket: u64) -> bool {
+        self.trial.is_some_and(|(id, _)| id == ticket)
+    }
+
+    /// Whether nobody else may try it. A call that takes long must not keep all others from one that is out.
+    fn is_on_trial(&self, now: Millis) -> bool {
+        self.trial.is_some_and(|(_, until)| now < until || self.breaker.standing(now) == Standing::In)
+    }
+
     fn end_trial(&mut self, ticket: u64) {
-        if self.trial == Some(ticket) {
+        if self.is_tried_by(ticket) {
             self.trial = None;
         }
     }

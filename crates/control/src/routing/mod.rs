@@ -23,6 +23,7 @@
 //! |---|---|
 //! | `pool` | the members, and how one is found for a call |
 //! | `selector` | who chooses, of those that can be called |
+//! | `reach` | whether an agent can be reached that is no pool |
 //! | `peer` | what a member declares, and how it looks at a moment |
 //! | `member` | what is learnt about a member |
 //! | `ticket` | one call to a member, from which that is learnt |
@@ -36,6 +37,7 @@ mod decision;
 mod member;
 mod peer;
 mod pool;
+mod reach;
 mod selector;
 mod sticky;
 mod ticket;
@@ -43,12 +45,13 @@ mod watch;
 
 pub use breaker::{BreakerSettings, Standing};
 pub use decision::{
-    Decision, GATE, NO_PEER_AVAILABLE, NO_PEER_FITS, PEER_UNAVAILABLE, TASK_PEER_GONE, TOO_MANY_OPEN_TASKS,
-    Why,
+    AGENT_UNREACHABLE, Decision, GATE, NO_PEER_AVAILABLE, NO_PEER_FITS, PEER_UNAVAILABLE, TASK_PEER_GONE,
+    TOO_MANY_OPEN_TASKS, Why,
 };
 pub use member::Remeasuring;
 pub use peer::{Peer, Snapshot};
 pub use pool::{DuplicatePeer, Fallback, Pool, PoolSettings, Route};
+pub use reach::Reach;
 pub use selector::{
     CapabilityMatch, Chained, CheapestUnderLatency, Choice, LowestLatency, PeerSelector, PowerOfTwoChoices,
     RoundRobin, SelectorSettings, Selectors, UnknownSelector, Wanted,

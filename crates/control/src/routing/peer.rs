@@ -97,6 +97,15 @@ impl Snapshot {
         &self.peer.name
     }
 
+    /// Whether a call may go to it now.
+    pub fn can_be_called(&self) -> bool {
+        match self.standing {
+            Standing::In => true,
+            Standing::OnTrial => !self.on_trial,
+            Standing::OutUntil(_) => false,
+        }
+    }
+
     /// Whether it should be tried out before anything is said about it, and is not being so.
     pub fn needs_trial(&self) -> bool {
         self.latency.is_none() && !self.on_trial

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use chancery_protocol::{Denied, Principal, TaskId};
 use thiserror::Error;
 
-use super::breaker::{BreakerSettings, Standing};
+use super::breaker::BreakerSettings;
 use super::decision::{
     Decision, Why, bound_peer_gone, bound_peer_out, nobody_available, nobody_fits, too_many_tasks,
 };
@@ -195,6 +195,29 @@ impl Pool {
         roster.begin(peer, None, seen.is_some_and(|seen| seen.latency.is_some()), now)
     }
 
+    /// What the card of a peer says that it can do.
+    pub fn declares(&self, peer: &str, skills: Vec<Arc<str>>) {
+        let mut roster = self.roster.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = roster.member(peer).is_some_and(|member| member.peer.skills != skills);
+        if !is_new {
+            return;
+        }
+        let redeclared = |member: &Member| match *member.peer.name == *peer {
+            true => member.redeclared(Peer { skills: skills.clone(), ..Peer::clone(&member.peer) }),
+            false => member.clone(),
+        };
+        let members = roster.members.iter().map(redeclared).collect();
+        *roster = Arc::new(Roster { members, settings: roster.settings.clone() });
+    }
+
+    /// Somebody has found that a peer cannot be reached, without calling it.
+    pub fn missed(&self, peer: &str, now: Millis) {
+        let roster = self.roster();
+        if let Some(member) = roster.member(peer) {
+            member.missed(&roster.settings.breaker, now);
+        }
+    }
+
     /// How its members look now.
     pub fn members(&self, now: Millis) -> Vec<Snapshot> {
         self.roster().see(self.turns.load(Ordering::Relaxed), now).all
@@ -227,7 +250,7 @@ impl Pool {
             return if why == Why::Task { Err(bound_peer_gone(&peer)) } else { Ok(None) };
         };
         let seen = member.snapshot(&roster.settings.remeasuring, 0, now);
-        if !can_be_called(&seen) {
+        if !seen.can_be_called() {
             return Err(bound_peer_out(&peer, seen.standing, now));
         }
         let (peer, considered) = (Some(peer), vec![seen]);
@@ -273,14 +296,6 @@ impl Pool {
     }
 }
 
-fn can_be_called(seen: &Snapshot) -> bool {
-    match seen.standing {
-        Standing::In => true,
-        Standing::OnTrial => !seen.on_trial,
-        Standing::OutUntil(_) => false,
-    }
-}
-
 // === impl Roster ===
 
 impl Roster {
@@ -301,8 +316,8 @@ impl Roster {
             .map(|member| member.snapshot(&self.settings.remeasuring, turn, now))
             .collect();
         estimate(&mut all);
-        all.sort_by_key(|one| !can_be_called(one));
-        let available = all.partition_point(can_be_called);
+        all.sort_by_key(|one| !one.can_be_called());
+        let available = all.partition_point(Snapshot::can_be_called);
         Seen { all, available }
     }
 }

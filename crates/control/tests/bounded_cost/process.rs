@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use chancery_control::ledger::{Cap, Caps, Ledger, LevelLimits, Limits, Price, PriceSettings, Prices, Scope};
 use chancery_control::lineage::{DEFAULT_OPEN_CALLS, Keyring, Lineage, Open, Rules, Tokens};
 use chancery_control::policy::Policy;
-use chancery_control::{Executor, Governed, Hands, Millis, Pipeline, Plane, PlaneSettings, Stop};
+use chancery_control::{Executor, Governed, Hands, Millis, Pipeline, Plane, PlaneSettings, Skills, Stop};
 use chancery_protocol::{
     Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, HopId, Identity,
     Message, Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId,
@@ -115,8 +115,8 @@ impl Process {
         answers_directly: bool,
     ) -> Result<Option<Arc<dyn Hold>>, Error> {
         self.inbox.answers_directly.store(answers_directly, Ordering::Relaxed);
-        let (name, skills) = (name(agent), Vec::new());
-        let facts = Governed { name, skills, pool: None, is_local: self.is_metered };
+        let (name, skills) = (name(agent), Skills::default());
+        let facts = Governed { name, skills, pool: None, reach: None, is_local: self.is_metered };
         let pipeline =
             Pipeline::new(self.plane.clone(), Arc::new(facts), Executor::Local(self.inbox.clone()));
         let message = Message::user("do it");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chancery_control::policy::Limits as PolicyLimits;
 use chancery_control::routing::{Peer, Pool, PoolSettings};
-use chancery_control::{Executor, Governed, Pipeline, RestoredCall};
+use chancery_control::{Executor, Governed, Pipeline, RestoredCall, Skills};
 use chancery_protocol::{CallOutcome, Edge, Hold, LINEAGE_EXTENSION, TaskId, TaskState, Usage, Whereabouts};
 
 use crate::world::*;
@@ -151,8 +151,13 @@ fn a_caller_is_told_who_of_a_pool_answers_and_why() {
         ["north", "south"].map(|name| Peer { name: name.into(), price_micro_usd: None, skills: Vec::new() });
     let pool = Pool::try_new("pool", peers, PoolSettings::default()).expect("a pool");
     let worker = working();
-    let governed =
-        Governed { name: "pool".into(), skills: Vec::new(), pool: Some(Arc::new(pool)), is_local: false };
+    let governed = Governed {
+        name: "pool".into(),
+        skills: Skills::default(),
+        pool: Some(Arc::new(pool)),
+        reach: None,
+        is_local: false,
+    };
     let pipeline = Pipeline::new(plane, Arc::new(governed), Executor::Remote(worker.clone()));
     let hold = begun(&pipeline, &worker, call("alice"), "t-1");
     let choice = told(&*hold, "t-1").and_then(|told| told.routing.clone()).expect("a choice was made");

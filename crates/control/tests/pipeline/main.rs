@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use chancery_control::ledger::Cap;
 use chancery_control::policy::Limits as PolicyLimits;
 use chancery_control::routing::{Peer, Pool, PoolSettings};
-use chancery_control::{Executor, Governed, Millis, Pipeline};
+use chancery_control::{Executor, Governed, Millis, Pipeline, Skills};
 use chancery_protocol::{Amount, CallOutcome, Identity, Proof, TaskId, TaskState, Usage};
 use proptest::prelude::*;
 use world::*;
@@ -23,8 +23,13 @@ fn a_spent_budget_reaches_neither_a_selector_nor_an_agent() {
     let plane = plane(&Setup { tasks_per_minute: Some(0), ..Setup::default() }, &world);
     let settings = PoolSettings { selector: Arc::new(NeverSelects), ..PoolSettings::default() };
     let pool = Pool::try_new("worker", [Peer::new("one"), Peer::new("two")], settings).expect("two names");
-    let agent =
-        Governed { name: "worker".into(), skills: Vec::new(), pool: Some(Arc::new(pool)), is_local: false };
+    let agent = Governed {
+        name: "worker".into(),
+        skills: Skills::default(),
+        pool: Some(Arc::new(pool)),
+        reach: None,
+        is_local: false,
+    };
     let pipeline = Pipeline::new(plane, Arc::new(agent), Executor::Remote(Arc::new(Never)));
     assert_eq!(reason(&run(&pipeline, call("alice"))).as_deref(), Some("BUDGET_EXCEEDED"));
 }

@@ -7,7 +7,9 @@ use chancery_control::ledger::{Cap, Caps, Ledger, LevelLimits, Limits, Price, Pr
 use chancery_control::lineage::{Federation, Keyring, Lineage, Open, Rules, Tokens};
 use chancery_control::policy::{Limits as PolicyLimits, Policy, Rule};
 use chancery_control::routing::{Choice, PeerSelector, Snapshot, Wanted};
-use chancery_control::{Executor, Governed, Hands, Millis, Mode, Pipeline, Plane, PlaneSettings, Stop};
+use chancery_control::{
+    Executor, Governed, Hands, Millis, Mode, Pipeline, Plane, PlaneSettings, Skills, Stop,
+};
 use chancery_protocol::{
     Amount, BoxFuture, Call, CallContext, DynEndpoint, Edge, Error, ErrorCode, Hold, HopId, Identity,
     JsonObject, Message, Principal, Proof, Reply, Request, SendMessageRequest, SendMessageResponse, TaskId,
@@ -200,14 +202,15 @@ pub(crate) fn plane(setup: &Setup, world: &Arc<World>) -> Arc<Plane> {
 }
 
 pub(crate) fn pipeline(plane: &Arc<Plane>, name: &str, agent: Arc<dyn DynEndpoint>) -> Pipeline {
-    let skills = vec!["read".into(), "write".into()];
-    let agent_facts = Governed { name: name.into(), skills, pool: None, is_local: true };
+    let skills = ["read", "write"].into_iter().collect();
+    let agent_facts = Governed { name: name.into(), skills, pool: None, reach: None, is_local: true };
     Pipeline::new(plane.clone(), Arc::new(agent_facts), Executor::Local(agent))
 }
 
 /// The same in front of an agent that runs elsewhere.
 pub(crate) fn remote(plane: &Arc<Plane>, name: &str, agent: Arc<dyn DynEndpoint>) -> Pipeline {
-    let facts = Governed { name: name.into(), skills: Vec::new(), pool: None, is_local: false };
+    let facts =
+        Governed { name: name.into(), skills: Skills::default(), pool: None, reach: None, is_local: false };
     Pipeline::new(plane.clone(), Arc::new(facts), Executor::Remote(agent))
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use chancery_control::Governed;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,7 +35,8 @@ pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
             "health": health.get(&agent.name),
             "contained": desk.plane().containment.reason(name),
             "openCalls": open.get(name).copied().unwrap_or_default(),
-            "members": desk.members(&agent).iter().map(member).collect::<Vec<_>>(),
+            "reach": agent.reach.as_ref().map(|reach| member(&reach.snapshot(desk.now()), None)),
+            "members": members(&desk, &agent),
         })
     });
     Json(json!({ "agents": agents.collect::<Vec<_>>() }))
@@ -42,10 +44,16 @@ pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
 
 pub(super) async fn breakers(State(desk): State<Arc<Desk>>) -> Json<Value> {
     let agents = desk.governor.agents();
-    let pools = agents.iter().filter(|agent| agent.pool.is_some()).map(|agent| {
-        json!({ "agent": &*agent.name, "members": desk.members(agent).iter().map(member).collect::<Vec<_>>() })
-    });
+    let pools = agents
+        .iter()
+        .filter(|agent| agent.pool.is_some())
+        .map(|agent| json!({ "agent": &*agent.name, "members": members(&desk, agent) }));
     Json(json!({ "pools": pools.collect::<Vec<_>>() }))
+}
+
+fn members(desk: &Desk, agent: &Governed) -> Vec<Value> {
+    let all = desk.members(agent);
+    all.iter().map(|one| member(one, desk.reloader.fleet().health_in(&agent.name, &one.peer.name))).collect()
 }
 
 /// Cuts an agent off: refuses what is new, stops what runs, which ends its streams.

@@ -12,11 +12,22 @@ use serde_json::{Value, json};
 
 use super::Problem;
 use super::desk::Desk;
+use crate::rehearsal::{Supposed, to_json};
 
 pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
     let mut open = desk.plane().open_calls();
     open.sort_by_key(|call| (call.root, call.depth, call.hop));
     Json(json!({ "calls": open.iter().map(call).collect::<Vec<_>>() }))
+}
+
+/// What the gates would say to a call that nobody makes.
+pub(super) async fn explain(
+    State(desk): State<Arc<Desk>>,
+    Json(supposed): Json<Supposed>,
+) -> Result<Json<Value>, Problem> {
+    let explained = supposed.explain(&desk.governor);
+    let explanation = explained.map_err(|error| Problem(StatusCode::BAD_REQUEST, format!("{error:#}")))?;
+    Ok(Json(json!({"text": explanation.to_string(), "explanation": to_json(&explanation)})))
 }
 
 /// The tree of a root: what is written, and what is open and may not be written yet.

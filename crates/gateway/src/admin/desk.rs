@@ -108,8 +108,8 @@ pub(super) async fn reload(State(desk): State<Arc<Desk>>) -> Result<Json<Value>,
     }
 }
 
-/// A member of a pool, to read.
-pub(super) fn member(snapshot: &Snapshot) -> Value {
+/// A member of a pool, or an agent elsewhere that is none, to read.
+pub(super) fn member(snapshot: &Snapshot, health: Option<Health>) -> Value {
     let (standing, until) = match snapshot.standing {
         Standing::In => ("in", None),
         Standing::OnTrial => ("on trial", None),
@@ -117,6 +117,7 @@ pub(super) fn member(snapshot: &Snapshot) -> Value {
     };
     json!({
         "name": &*snapshot.peer.name,
+        "health": health,
         "standing": standing,
         "until": until,
         "openCalls": snapshot.open,

@@ -55,6 +55,13 @@ impl Door {
         serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))
     }
 
+    /// Whether a gateway runs with this data directory that can be asked.
+    pub(crate) async fn leads_anywhere(data: &Path) -> bool {
+        let Ok(door) = Self::find(data) else { return false };
+        let address = door.url.strip_prefix("http://").unwrap_or_default();
+        tokio::net::TcpStream::connect(address).await.is_ok()
+    }
+
     pub(crate) fn url(&self) -> &str {
         &self.url
     }

@@ -72,6 +72,7 @@ fn router(desk: Arc<Desk>, door: Arc<Door>) -> Router {
         .route("/calls/{root}/tree", get(calls::tree))
         .route("/tasks/{task}/cancel", post(calls::cancel))
         .route("/budgets", get(money::budgets))
+        .route("/explain", post(calls::explain))
         .route("/config", get(desk::config))
         .route("/reload", post(desk::reload))
         .route("/metrics", get(probes::metrics))

@@ -119,6 +119,7 @@ impl Action {
     fn text(&self, told: &Value) -> String {
         let mut text = String::new();
         let mut line = |parts: &[String]| {
+            let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect();
             text.push_str(parts.join("  ").trim_end());
             text.push('\n');
         };
@@ -129,9 +130,15 @@ impl Action {
                 line(&[
                     field(agent, "name"),
                     field(agent, "kind"),
+                    health(agent),
+                    standing(&agent["reach"]),
                     calls(agent),
                     contained.unwrap_or_default(),
                 ]);
+                each(&agent["members"], |member| {
+                    let name = format!("  {}", field(member, "name"));
+                    line(&[name, health(member), standing(member), calls(member)]);
+                });
             }),
             Self::Breakers => each(&told["pools"], |pool| {
                 each(&pool["members"], |member| {
@@ -180,6 +187,18 @@ fn branches(calls: &Value, depth: usize, line: &mut impl FnMut(usize, &Value)) {
 
 fn field(of: &Value, name: &str) -> String {
     of[name].as_str().map(printable).unwrap_or_default()
+}
+
+/// How it is, and what is wrong.
+fn health(of: &Value) -> String {
+    let reason = of["health"]["reason"].as_str().map(|why| format!(" ({})", printable(why)));
+    field(&of["health"], "status") + &reason.unwrap_or_default()
+}
+
+/// Whether it gets calls, unless that is as it should be.
+fn standing(of: &Value) -> String {
+    let standing = field(of, "standing");
+    if standing == "in" { String::new() } else { standing }
 }
 
 fn calls(of: &Value) -> String {

@@ -1,68 +1,43 @@
 //! `chancery explain`: what the gates would say to a call, one by one, without making it.
 
 use std::io::Write;
-use std::sync::Arc;
 
-use anyhow::{Context, bail};
-use chancery_control::Explanation;
-use chancery_protocol::{
-    Call, CallContext, Identity, Message, OPERATIONS, Principal, Proof, Request, SendMessageRequest,
-    parse_usd,
-};
+use anyhow::Context as _;
 use clap::Args;
+use http::Method;
 use serde_json::{Value, json};
 
 use super::agent::Format;
 use super::config::Source;
 use super::output::json_line;
-use crate::rehearsal::Rehearsal;
+use crate::admin::{Door, client};
+use crate::rehearsal::{Rehearsal, Supposed, to_json};
 
-/// Say what each gate would make of a call, and why
+/// Say what each gate would make of a call, and why; ends with 1 if it would be refused
+///
+/// The gateway that runs with the data directory is asked, which knows what its members, their cards and its breakers are like. If none
+/// runs, it is what the configuration says, given what has been spent.
 #[derive(Debug, Args)]
 pub(super) struct Explain {
     #[command(flatten)]
     source: Source,
 
-    /// Who calls
-    #[arg(long, value_name = "NAME")]
-    caller: String,
+    #[command(flatten)]
+    call: Supposed,
 
-    /// The realm of the caller
-    #[arg(long, default_value = "default", value_name = "NAME")]
-    realm: String,
-
-    /// A group that the caller belongs to; may be repeated
-    #[arg(long, value_name = "NAME")]
-    group: Vec<String>,
-
-    /// The caller is the agent of the fleet that has this name, and shows no lineage token
-    #[arg(long, conflicts_with = "depth")]
-    as_agent: bool,
-
-    /// Which agent is called
-    #[arg(long, value_name = "NAME")]
-    agent: String,
-
-    /// What is asked of it, by the operation's name in the protocol
-    #[arg(long, default_value = "SendMessage", value_name = "OPERATION")]
-    op: String,
-
-    /// For which of its skills
-    #[arg(long, value_name = "ID")]
-    skill: Option<String>,
-
-    /// How many calls have led to this one
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    depth: u16,
-
-    /// What the caller wants it to cost at most, in US dollars
-    #[arg(long, value_name = "AMOUNT")]
-    usd: Option<String>,
+    /// Go by the configuration alone, also if a gateway runs
+    #[arg(long)]
+    offline: bool,
 
     /// How to print it
     #[arg(short, long, default_value = "text")]
     output: Format,
 }
+
+/// The call would be refused. That has been said.
+#[derive(Debug, thiserror::Error)]
+#[error("the call would be refused")]
+pub(super) struct WouldBeRefused;
 
 impl Explain {
     pub(super) fn format(&self) -> Format {
@@ -71,63 +46,26 @@ impl Explain {
 
     pub(super) async fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
         let loaded = self.source.load(Vec::new())?;
-        let rehearsal = Rehearsal::new(&loaded.config).await?;
-        let explanation = rehearsal.explain(&self.agent, self.call()?, self.depth)?;
-        match self.output {
-            Format::Json => json_line(out, &to_json(&explanation))?,
-            Format::Text => writeln!(out, "{explanation}")?,
-        }
-        Ok(())
-    }
-
-    fn call(&self) -> anyhow::Result<Call> {
-        let row = OPERATIONS.iter().find(|row| row.method == self.op);
-        let Some(row) = row else { bail!("there is no operation `{}`", self.op) };
-        let message = Box::new(SendMessageRequest {
-            tenant: String::new(),
-            message: Message::user("explain"),
-            configuration: None,
-            metadata: None,
-        });
-        let request = match self.op.as_str() {
-            "SendMessage" => Request::SendMessage(message),
-            "SendStreamingMessage" => Request::SendStreamingMessage(message),
-            _ => Request::decode(row.operation, br#"{"id":"x","taskId":"x","url":"https://x"}"#)
-                .with_context(|| format!("cannot make a call of `{}`", self.op))?,
-        };
-        let principal = Principal::new(self.realm.as_str(), self.caller.as_str());
-        let mut context = CallContext::new(principal, self.agent.as_str().into());
-        context.identity = Arc::new(Identity {
-            proof: Proof::ApiKey,
-            groups: self.group.iter().map(|group| group.as_str().into()).collect(),
-            agent: self.as_agent.then(|| self.caller.as_str().into()),
-            ..Identity::default()
-        });
-        context.skill = self.skill.as_deref().map(Into::into);
-        context.ceiling_micro_usd = match &self.usd {
-            Some(text) => {
-                Some(parse_usd(text).with_context(|| format!("`{text}` is no amount of US dollars"))?)
+        let data = &loaded.config.store.data;
+        let told = match self.offline || !Door::leads_anywhere(data).await {
+            true => {
+                let explanation = self.call.explain(Rehearsal::new(&loaded.config).await?.governor())?;
+                json!({"text": explanation.to_string(), "explanation": to_json(&explanation)})
             }
-            None => None,
+            false => {
+                let call = serde_json::to_value(&self.call)?;
+                let told = client::ask(data, Method::POST, "/explain", Some(&call)).await?;
+                serde_json::from_slice::<Value>(&told).context("the gateway's answer cannot be read")?
+            }
         };
-        Ok(Call { request, context })
+        let (text, explanation) = (&told["text"], &told["explanation"]);
+        match self.output {
+            Format::Json => json_line(out, explanation)?,
+            Format::Text => writeln!(out, "{}", text.as_str().unwrap_or_default())?,
+        }
+        match explanation["admitted"].as_bool() {
+            Some(true) => Ok(()),
+            _ => Err(WouldBeRefused.into()),
+        }
     }
-}
-
-fn to_json(explanation: &Explanation) -> Value {
-    let gates: Vec<_> = explanation
-        .gates
-        .iter()
-        .map(|report| {
-            let denied = report.denied.as_ref().map(|denied| {
-                json!({"reason": denied.reason, "limit": denied.limit, "observed": denied.observed,
-                    "remaining": denied.remaining, "hint": denied.hint,
-                    "retryAfterMs": denied.retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))})
-            });
-            json!({"gate": report.gate, "mode": format!("{:?}", report.mode).to_lowercase(), "denied": denied,
-                "waits": report.waits, "notes": report.notes})
-        })
-        .collect();
-    json!({"agent": explanation.agent, "operation": explanation.operation.method(),
-        "admitted": explanation.denied().is_none(), "gates": gates})
 }

@@ -151,6 +151,9 @@ impl Arguments {
 /// Says what failed, with its causes, and gives the exit code.
 fn report(format: Format, outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
+    if error.is::<explain::WouldBeRefused>() {
+        return ExitCode::FAILURE;
+    }
     // If nobody reads it, there is nobody to tell.
     if let Some(failure) = error.downcast_ref::<Failure>() {
         let _ = match format {

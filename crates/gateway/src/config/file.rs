@@ -124,6 +124,8 @@ pub(crate) struct KnownGateway {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RateSection {
+    /// Refused or only written down.
+    pub(crate) mode: Mode,
     /// For each caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) caller: Option<RateLimit>,
@@ -304,6 +306,9 @@ pub(crate) struct RecursionSection {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RoutingSection {
+    /// Refused or only written down. A call for which there is nobody then goes to the first member, or to the agent that could not
+    /// be reached.
+    pub(crate) mode: Mode,
     /// How a member is chosen where the agent does not say otherwise.
     pub(crate) default_selector: String,
     /// What `cheapest_under_latency` counts as fast enough, in milliseconds.
@@ -315,10 +320,11 @@ pub(crate) struct RoutingSection {
     pub(crate) fallback: Option<String>,
     /// What `round_robin` begins with.
     pub(crate) seed: u64,
-    /// After so many calls in a row that broke off on the way a member gets none,
+    /// After so many failures in a row an agent elsewhere, or a member of a pool, gets no calls: connections that cannot be made or
+    /// break, answers with HTTP 500 or above, probes that find nobody,
     #[schemars(range(min = 1))]
     pub(crate) breaker_failures: u32,
-    /// for so long, in milliseconds.
+    /// for so long, in milliseconds; then one call tries it, as often as that.
     pub(crate) breaker_cooldown_ms: u64,
 }
 
@@ -451,12 +457,13 @@ impl Default for RecursionSection {
 impl Default for RoutingSection {
     fn default() -> Self {
         Self {
+            mode: Mode::Enforce,
             default_selector: "power_of_two_choices".to_owned(),
             latency_budget_ms: 2000,
             fallback: None,
             seed: 0,
             breaker_failures: 5,
-            breaker_cooldown_ms: 10_000,
+            breaker_cooldown_ms: 5_000,
         }
     }
 }

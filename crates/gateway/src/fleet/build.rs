@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chancery_control::Governed;
+use chancery_control::routing::Reach;
 use chancery_protocol::BoxFuture;
 use chancery_sdk::Offer;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -39,9 +40,8 @@ pub(crate) async fn build(sections: Vec<AgentSection>, surroundings: Surrounding
     let mut agents = Agents::default();
     for (section, built) in built {
         let name: Arc<str> = section.name.as_str().into();
-        let skills = built.skills(&section).iter().map(|skill| skill.as_str().into()).collect();
-        let (pool, is_local) = (surroundings.pools.get(&section.name).cloned(), !section.kind.is_elsewhere());
-        agents.governed.push(Arc::new(Governed { name: name.clone(), skills, pool, is_local }));
+        let governed = Arc::new(govern(&section, &built, &surroundings));
+        agents.governed.push(governed.clone());
         let limits = InputLimits::of(&section).extension();
         let offer = match built {
             Built::Agent(spec) => Offer::from(spec.extension(limits)),
@@ -50,14 +50,24 @@ pub(crate) async fn build(sections: Vec<AgentSection>, surroundings: Surrounding
                 Offer::from(spec.extension(limits))
             }
             Built::Relay(relay) => {
-                let how = section.health.clone().unwrap_or_default();
-                agents.asked.insert(section.name.clone(), Arc::new(Asked::new(relay.clients(), how)));
+                let asked = Asked::new(&section, relay.clients(), governed);
+                agents.asked.insert(section.name.clone(), Arc::new(asked));
                 Offer::from(relay.extension(limits))
             }
         };
         agents.offers.push(if section.exposed { offer } else { offer.internal() });
     }
     Ok(agents)
+}
+
+/// An agent as the gates know it.
+fn govern(section: &AgentSection, built: &Built, surroundings: &Surroundings) -> Governed {
+    let (name, is_local): (Arc<str>, _) = (section.name.as_str().into(), !section.kind.is_elsewhere());
+    let pool = surroundings.pools.get(&section.name).cloned();
+    let is_alone = !is_local && pool.is_none();
+    let reach = is_alone.then(|| Reach::new(name.clone(), surroundings.breaker));
+    let skills = built.skills(section).into_iter().collect();
+    Governed { name, skills, pool, reach, is_local }
 }
 
 /// Owns what it is made of, so that many can be made on one task that anything can wait for.

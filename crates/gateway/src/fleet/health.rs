@@ -6,13 +6,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chancery_control::routing::PoolSettings;
+use chancery_control::{Governed, Millis};
 use chancery_protocol::Timestamp;
-use chancery_sdk::Client;
+use chancery_sdk::{Client, ClientError};
 use parking_lot::RwLock;
 use serde::Serialize;
 
 use super::{Fleet, Member, peers};
-use crate::config::{AgentKind, HealthSection};
+use crate::config::{AgentKind, AgentSection, HealthSection, Trust};
 
 /// How many are asked at a time.
 pub(super) const AT_A_TIME: usize = 64;
@@ -24,8 +25,34 @@ const NO_TASK: &str = "00000000-0000-0000-0000-000000000000";
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// More than one if it is a pool.
-    clients: Vec<Client>,
+    members: Vec<Ward>,
     how: HealthSection,
+    /// The same as the gates know it, which learn from what is found.
+    governed: Arc<Governed>,
+    /// The skills that the operator says it has.
+    vouched: Vec<Arc<str>>,
+    /// Whether its own card is believed about skills.
+    is_trusted: bool,
+}
+
+/// One that is asked.
+#[derive(Debug)]
+struct Ward {
+    /// Its name in the pool; none if it is none.
+    name: Option<Arc<str>>,
+    client: Client,
+}
+
+/// What is found out about one.
+#[derive(Clone, Debug)]
+enum Found {
+    Well,
+    /// It is there and can be called, but something about it is not as it should be.
+    Odd(String),
+    /// It cannot be called.
+    Ill(String),
+    /// It cannot even be reached.
+    Away(String),
 }
 
 /// How a member is.
@@ -51,17 +78,26 @@ enum Status {
 
 /// What was found out about the members elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct Findings(RwLock<HashMap<Arc<str>, Health>>);
+pub(super) struct Findings {
+    agents: RwLock<HashMap<Arc<str>, Health>>,
+    /// Those of pools, by agent and member.
+    members: RwLock<HashMap<(Arc<str>, Arc<str>), Health>>,
+}
 
 impl Fleet {
     /// How a member is.
     pub(crate) fn health(&self, member: &Member) -> Health {
-        let found = self.findings.0.read().get(&member.name).cloned();
+        let found = self.findings.agents.read().get(&member.name).cloned();
         let unseen = match member.kind {
             AgentKind::A2a => Status::Unknown,
             _ => Status::Healthy,
         };
         found.unwrap_or(Health { status: unseen, ..Health::default() })
+    }
+
+    /// How a member of a pool is, if that has been found out.
+    pub(crate) fn health_in(&self, pool: &Arc<str>, member: &Arc<str>) -> Option<Health> {
+        self.findings.members.read().get(&(pool.clone(), member.clone())).cloned()
     }
 
     /// How each member is.
@@ -82,7 +118,7 @@ impl Fleet {
         loads.expect("no two members have the same name");
         self.findings.retain(|name| !made.contains(name) && roster.get(name).is_some());
         for (name, why) in absent {
-            self.findings.note(&name, Err(why));
+            self.findings.note(&name, Found::Ill(why));
         }
         for member in made.into_iter().filter_map(|name| roster.get(name)) {
             if let Some(asked) = &member.asked {
@@ -102,88 +138,191 @@ async fn watch(fleet: Weak<Fleet>, name: Arc<str>, asked: Weak<Asked>) {
             if Arc::strong_count(&asked) == 1 {
                 return;
             }
-            fleet.findings.note(&name, found);
+            asked.tell(&found, fleet.governor.plane().hands.now());
+            asked.learn();
+            for (ward, found) in asked.members.iter().zip(&found) {
+                if let Some(member) = &ward.name {
+                    fleet.findings.note_member(&name, member, found.clone());
+                }
+            }
+            fleet.findings.note(&name, best(found));
             Duration::from_millis(asked.how.interval_ms)
         };
         tokio::time::sleep(pause).await;
     }
 }
 
+/// How a pool is: as the best of its members.
+fn best(found: Vec<Found>) -> Found {
+    let nobody = || Found::Ill("it has no members".to_owned());
+    found.into_iter().min_by_key(Found::severity).unwrap_or_else(nobody)
+}
+
 // === impl Asked ===
 
 impl Asked {
-    pub(super) fn new(clients: Vec<Client>, how: HealthSection) -> Self {
-        Self { clients, how }
+    pub(super) fn new(section: &AgentSection, clients: Vec<Client>, governed: Arc<Governed>) -> Self {
+        let names = section.members.iter().map(|member| Some(Arc::from(member.name.as_str())));
+        let names = names.chain(std::iter::repeat(None));
+        let members = clients.into_iter().zip(names).map(|(client, name)| Ward { name, client }).collect();
+        let vouched = section.skills.iter().map(|skill| skill.as_str().into()).collect();
+        let is_trusted = section.trust != Trust::Untrusted;
+        let how = section.health.clone().unwrap_or_default();
+        let asked = Self { members, how, governed, vouched, is_trusted };
+        asked.learn();
+        asked
     }
 
-    /// Whether it is well; of a pool, whether any of its members is.
-    async fn ask(&self) -> Result<(), String> {
-        let mut wrong = Err("it has no members".to_owned());
-        for client in &self.clients {
-            let limit = Duration::from_millis(self.how.timeout_ms);
-            wrong = match tokio::time::timeout(limit, self.ask_one(client)).await {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(why)) => Err(why),
-                Err(_) => Err(format!("did not answer within {} ms", self.how.timeout_ms)),
-            };
-        }
-        wrong
+    /// How each is, all asked at once.
+    async fn ask(&self) -> Vec<Found> {
+        let limit = Duration::from_millis(self.how.timeout_ms);
+        let asking = self.members.iter().map(|ward| async move {
+            let late = || Found::Away(format!("did not answer within {} ms", self.how.timeout_ms));
+            tokio::time::timeout(limit, self.ask_one(&ward.client)).await.unwrap_or_else(|_| late())
+        });
+        futures_util::future::join_all(asking).await
     }
 
-    async fn ask_one(&self, client: &Client) -> Result<(), String> {
-        self.probe(client).await?;
+    async fn ask_one(&self, client: &Client) -> Found {
+        let found = self.probe(client).await;
         if client.is_refused() {
             // Any answer but the same one shows that the credential is a good one by now.
             let _ = client.get(NO_TASK).await;
         }
-        match client.is_refused() {
-            true => {
-                Err("it refuses the gateway's credential (HTTP 401); set or change `credential`".to_owned())
-            }
-            false => Ok(()),
+        if !client.is_refused() {
+            return found;
+        }
+        Found::Ill("it refuses the gateway's credential (HTTP 401); set or change `credential`".to_owned())
+    }
+
+    async fn probe(&self, client: &Client) -> Found {
+        let Some(path) = &self.how.path else {
+            return match client.refresh_card().await {
+                Ok(_) => Found::Well,
+                Err(error) => Found::of_card(&error, client.known_card().is_some()),
+            };
+        };
+        // Nobody waits for it: what is known of the skills may have changed.
+        let _ = client.card().await;
+        let status = match client.probe(path).await {
+            Ok(status) => status.as_u16(),
+            Err(error) => return Found::Away(error.to_string()),
+        };
+        match self.how.status.unwrap_or(200) {
+            wanted if status == wanted => Found::Well,
+            wanted => Found::Ill(format!("{path} was answered with {status}, not {wanted}")),
         }
     }
 
-    async fn probe(&self, client: &Client) -> Result<(), String> {
-        let Some(path) = &self.how.path else {
-            return client.refresh_card().await.map(drop).map_err(|error| error.to_string());
-        };
-        let status = client.probe(path).await.map_err(|error| error.to_string())?.as_u16();
-        let wanted = self.how.status.unwrap_or(200);
-        if status == wanted {
-            Ok(())
-        } else {
-            Err(format!("{path} was answered with {status}, not {wanted}"))
+    /// Tells the gates who is away.
+    fn tell(&self, found: &[Found], now: Millis) {
+        let wards = self.members.iter().zip(found);
+        for (ward, _) in wards.filter(|(_, found)| matches!(found, Found::Away(_))) {
+            match (&ward.name, &self.governed.pool, &self.governed.reach) {
+                (Some(member), Some(pool), _) => pool.missed(member, now),
+                (_, _, Some(reach)) => reach.missed(now),
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells the gates what the cards that are known say that the agents can do.
+    fn learn(&self) {
+        let mut skills = self.vouched.clone();
+        for ward in &self.members {
+            let known = if self.is_trusted { ward.client.known_card() } else { None };
+            let own = known.iter().flat_map(|card| &card.skills).map(|skill| Arc::from(skill.id.as_str()));
+            // What the operator vouches for, all of them can do.
+            let mut all = self.vouched.clone();
+            own.for_each(|id| add(&mut all, id));
+            all.iter().for_each(|id| add(&mut skills, id.clone()));
+            if let (Some(member), Some(pool)) = (&ward.name, &self.governed.pool) {
+                pool.declares(member, all);
+            }
+        }
+        self.governed.skills.learn(skills);
+    }
+}
+
+fn add(skills: &mut Vec<Arc<str>>, id: Arc<str>) {
+    if !skills.contains(&id) {
+        skills.push(id);
+    }
+}
+
+// === impl Found ===
+
+impl Found {
+    /// What it says that a card cannot be had. Where another is known, calls go by that one.
+    fn of_card(error: &ClientError, is_known: bool) -> Self {
+        let why = error.to_string();
+        match error {
+            ClientError::Connect { .. } | ClientError::Cut { .. } | ClientError::TimedOut { .. } => {
+                Self::Away(why)
+            }
+            ClientError::Status { status, .. } if status.is_server_error() => Self::Away(why),
+            ClientError::BadAnswer(_) | ClientError::TooLarge { .. } | ClientError::Status { .. }
+                if is_known =>
+            {
+                Self::Odd(format!("its card cannot be read: {why}"))
+            }
+            _ => Self::Ill(why),
+        }
+    }
+
+    fn severity(&self) -> u8 {
+        match self {
+            Self::Well => 0,
+            Self::Odd(_) => 1,
+            Self::Ill(_) => 2,
+            Self::Away(_) => 3,
+        }
+    }
+
+    /// Whether it can be called, and what is wrong.
+    fn told(self) -> (Status, Option<String>) {
+        match self {
+            Self::Well => (Status::Healthy, None),
+            Self::Odd(why) => (Status::Healthy, Some(why)),
+            Self::Ill(why) | Self::Away(why) => (Status::Unhealthy, Some(why)),
         }
     }
 }
 
 impl Findings {
     /// Writes down what was found.
-    pub(super) fn note(&self, member: &Arc<str>, found: Result<(), String>) {
-        let status = if found.is_ok() { Status::Healthy } else { Status::Unhealthy };
-        let mut all = self.0.write();
-        let known = all.entry(member.clone()).or_default();
-        if known.status != status {
-            known.since = Some(Timestamp::now());
-            match &found {
-                Ok(()) => tracing::info!(agent = &**member, "agent {member} is well"),
-                Err(reason) => {
-                    tracing::warn!(agent = &**member, reason, "agent {member} is not well: {reason}");
-                }
-            }
-        }
-        known.status = status;
-        known.reason = found.err();
+    fn note(&self, agent: &Arc<str>, found: Found) {
+        self.agents.write().entry(agent.clone()).or_default().note(agent, agent, found);
+    }
+
+    fn note_member(&self, pool: &Arc<str>, member: &Arc<str>, found: Found) {
+        let mut members = self.members.write();
+        let known = members.entry((pool.clone(), member.clone())).or_default();
+        known.note(pool, &format!("{member} of {pool}"), found);
     }
 
     /// Forgets those who are no members any more.
-    pub(super) fn retain(&self, is_member: impl Fn(&str) -> bool) {
-        self.0.write().retain(|name, _| is_member(name));
+    fn retain(&self, is_member: impl Fn(&str) -> bool) {
+        self.agents.write().retain(|name, _| is_member(name));
+        self.members.write().retain(|(name, _), _| is_member(name));
     }
 }
 
 impl Health {
+    fn note(&mut self, agent: &str, who: &str, found: Found) {
+        let (status, reason) = found.told();
+        if self.status != status {
+            self.since = Some(Timestamp::now());
+            match (status, &reason) {
+                (Status::Unhealthy, Some(reason)) => {
+                    tracing::warn!(agent, reason, "agent {who} is not well: {reason}");
+                }
+                _ => tracing::info!(agent, "agent {who} is well"),
+            }
+        }
+        (self.status, self.reason) = (status, reason);
+    }
+
     pub(crate) fn is_unhealthy(&self) -> bool {
         self.status == Status::Unhealthy
     }

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use super::build::{Agents, build};
 use super::{Discovered, Fleet, Formation};
 use crate::config::{AgentKind, AgentSection, Config, Folders, Standing, directory};
-use crate::govern::{Governor, pools};
+use crate::govern::{Governor, breaker, pools};
 use crate::kinds::Surroundings;
 
 /// How often to look whether the file has changed.
@@ -102,7 +102,8 @@ impl Reloader {
         let touches = |agent: &&AgentSection| touched.contains(agent.name.as_str());
         let sections: Vec<_> = next.agent.iter().filter(touches).cloned().collect();
         let (pools, outbound) = (pools(next)?, next.outbound.clone());
-        let surroundings = Surroundings { pools, outbound, ..self.surroundings.clone() };
+        let breaker = breaker(&next.routing);
+        let surroundings = Surroundings { pools, outbound, breaker, ..self.surroundings.clone() };
         let Agents { offers, governed, asked, absent } = build(sections, surroundings).await?;
         let Some(service) = self.fleet.service.get() else { bail!("the gateway does not serve yet") };
         // Everything is made ready beside what is in force, and requests find it by the one change of what is mounted.
@@ -236,10 +237,11 @@ impl Changes {
         };
         let known: HashMap<_, _> = before.agent.iter().map(|agent| (&agent.name, agent)).collect();
         for agent in &after.agent {
-            // How members of a pool are chosen is part of the pool.
+            // How members of a pool are chosen is part of the pool, and when an agent is out is part of it.
             let rebuilt = |known: &AgentSection| {
                 let is_elsewhere = matches!(agent.kind, AgentKind::A2a | AgentKind::Model);
-                differ(known, agent) || routing && !agent.members.is_empty() || outbound && is_elsewhere
+                let is_routed = agent.kind == AgentKind::A2a || !agent.members.is_empty();
+                differ(known, agent) || routing && is_routed || outbound && is_elsewhere
             };
             match known.get(&agent.name) {
                 None => changes.added.push(agent.name.clone()),

@@ -45,7 +45,7 @@ use hands::{Helper, Worker};
 use regime::Lasting;
 pub(crate) use regime::Regime;
 use restore::Past;
-pub(crate) use settings::LOCAL;
+pub(crate) use settings::{LOCAL, breaker};
 
 /// The control plane in front of every agent of a server, and the configuration that it goes by.
 pub(crate) struct Governor {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use chancery_control::lineage::Arrival;
 use chancery_control::rate::Rates;
-use chancery_control::{Executor, Governed, Pipeline, Plane, Terms};
+use chancery_control::{Executor, GateReport, Governed, Pipeline, Plane, Terms};
 use chancery_protocol::{
-    Admitted, AgentCard, BoxFuture, Call, Caller, Denied, DynEndpoint, Endpoint, Error, ErrorCode, Proof,
-    Quota, Reply, Request, SendMessageRequest,
+    Admitted, AgentCard, BoxFuture, Call, Caller, Denied, DynEndpoint, Endpoint, Error, ErrorCode, Principal,
+    Proof, Quota, Reply, Request, SendMessageRequest,
 };
 use chancery_sdk::{Guard, Restored, Ward};
 use parking_lot::{Mutex, RwLock};
@@ -73,6 +73,11 @@ impl Regime {
     /// The gates in front of an agent.
     pub(crate) fn pipeline(&self, agent: &str) -> Option<Arc<Pipeline>> {
         self.posts.read().get(agent).map(|post| post.pipeline.clone())
+    }
+
+    /// What would become of a request of a caller, if it is limited how often it may ask.
+    pub(crate) fn foretell_rate(&self, caller: &Principal) -> Option<GateReport> {
+        self.rates.foretell(caller, self.plane().hands.now())
     }
 
     /// An agent behind its gates.

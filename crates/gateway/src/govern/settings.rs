@@ -132,6 +132,7 @@ pub(super) fn plane(config: &Config) -> PlaneSettings {
         ("identity", config.identity.mode),
         ("budget", config.budget.mode),
         ("lineage", config.recursion.mode),
+        ("routing", config.routing.mode),
     ];
     PlaneSettings {
         modes: modes.into_iter().map(|(gate, set)| (gate, mode(set))).collect::<HashMap<_, _>>(),
@@ -211,6 +212,14 @@ fn operations(names: &[String]) -> Vec<Operation> {
     names.iter().filter_map(known).collect()
 }
 
+/// When an agent elsewhere gets no calls.
+pub(crate) fn breaker(routing: &RoutingSection) -> BreakerSettings {
+    BreakerSettings {
+        failures: routing.breaker_failures,
+        cooldown: Duration::from_millis(routing.breaker_cooldown_ms),
+    }
+}
+
 /// How a member of a pool is chosen.
 pub(super) fn pool(
     routing: &RoutingSection,
@@ -226,10 +235,7 @@ pub(super) fn pool(
     let other = routing.fallback.as_deref().filter(|_| !is_local);
     let names: Vec<_> = std::iter::once(name).chain(other).collect();
     let selector = selectors.chain(&names, &settings)?;
-    let breaker = BreakerSettings {
-        failures: routing.breaker_failures,
-        cooldown: Duration::from_millis(routing.breaker_cooldown_ms),
-    };
+    let breaker = breaker(routing);
     let fallback = if is_local { Fallback::Local } else { Fallback::Refuse };
     Ok(PoolSettings { selector, breaker, fallback, ..PoolSettings::default() })
 }
@@ -240,5 +246,5 @@ pub(super) fn rates(rate: &RateSection) -> Rates {
         per_second: limit.per_second,
         burst: limit.burst.unwrap_or(limit.per_second),
     };
-    Rates::new(rate.caller.map(limit), rate.source.map(limit), Some(limit(rate.anonymous)))
+    Rates::new(rate.caller.map(limit), rate.source.map(limit), Some(limit(rate.anonymous))).mode(mode(rate.mode))
 }

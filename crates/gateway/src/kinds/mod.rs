@@ -26,7 +26,7 @@ mod task_keys;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chancery_control::routing::Pool;
+use chancery_control::routing::{BreakerSettings, Pool};
 use chancery_protocol::AgentExtension;
 use chancery_sdk::{Agent, AgentSkill, AgentSpec, JsonObject, PROVENANCE_EXTENSION, Relay};
 use chancery_store::Store;
@@ -59,6 +59,8 @@ pub(crate) struct Surroundings {
     pub(crate) neighbours: Arc<Neighbours>,
     /// How agents elsewhere are called.
     pub(crate) outbound: OutboundSection,
+    /// When one of them gets no calls.
+    pub(crate) breaker: BreakerSettings,
 }
 
 impl Surroundings {
@@ -67,9 +69,10 @@ impl Surroundings {
         pools: HashMap<String, Arc<Pool>>,
         store: Arc<Store>,
         outbound: OutboundSection,
+        breaker: BreakerSettings,
     ) -> Self {
         let inboxes = Arc::new(Inboxes::new(store.clone()));
-        Self { pools, keys: Arc::default(), store, inboxes, neighbours: Arc::default(), outbound }
+        Self { pools, keys: Arc::default(), store, inboxes, neighbours: Arc::default(), outbound, breaker }
     }
 }
 

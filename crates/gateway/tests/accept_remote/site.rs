@@ -106,8 +106,9 @@ fn plane(world: Arc<World>) -> Plane {
 
 impl Guard for Gates {
     fn protect(&self, ward: &Ward) -> Arc<dyn DynEndpoint> {
-        let (name, skills, endpoint) = (ward.name.clone(), vec!["act".into()], ward.endpoint.clone());
-        let governed = Governed { name, skills, pool: None, is_local: self.is_local };
+        let (name, skills, endpoint) =
+            (ward.name.clone(), ["act"].into_iter().collect(), ward.endpoint.clone());
+        let governed = Governed { name, skills, pool: None, reach: None, is_local: self.is_local };
         let executor = match self.is_local {
             true => Executor::Local(endpoint),
             false => Executor::Remote(endpoint),

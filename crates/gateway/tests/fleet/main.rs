@@ -17,5 +17,6 @@ mod planner;
 mod ports;
 mod probes;
 mod provenance;
+mod reach;
 mod reload;
 mod upstream;

@@ -30,6 +30,14 @@ impl Gateway {
         Self::in_folder(folder(config), None)
     }
 
+    /// The same, with what it logs in the file `log` of its folder.
+    pub(crate) fn start_logged(config: &str) -> Self {
+        let folder = folder(config);
+        let log = std::fs::File::create(folder.path().join("log")).expect("it is made");
+        let (child, url) = serve(folder.path(), true, log.into());
+        Self { child, url, folder, key: None }
+    }
+
     /// The same, with a key for somebody.
     pub(crate) fn start_with_key(config: &str, caller: &str) -> Self {
         Self::start_with_key_of(config, &["--caller", caller])
@@ -49,7 +57,7 @@ impl Gateway {
 
     /// In a folder that has all that it needs. Without a key, everybody may call.
     pub(crate) fn in_folder(folder: TempDir, key: Option<String>) -> Self {
-        let (child, url) = serve(folder.path(), key.is_none());
+        let (child, url) = serve(folder.path(), key.is_none(), Stdio::inherit());
         Self { child, url, folder, key }
     }
 
@@ -82,7 +90,7 @@ impl Gateway {
     /// As a crash would have it.
     pub(crate) fn kill_and_restart(&mut self) {
         self.stop();
-        (self.child, self.url) = serve(self.folder.path(), self.key.is_none());
+        (self.child, self.url) = serve(self.folder.path(), self.key.is_none(), Stdio::inherit());
     }
 
     /// As an operator would have it.
@@ -97,6 +105,17 @@ impl Gateway {
         let ran = chancery(self.folder.path()).args(arguments).output().expect("it runs");
         assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8(ran.stdout).expect("it prints text")
+    }
+
+    /// Asks what the gates would say, and whether they would let the call through.
+    pub(crate) fn explain(&self, arguments: &[&str]) -> (bool, String) {
+        let ran = chancery(self.folder.path()).arg("explain").args(arguments).output().expect("it runs");
+        let told = String::from_utf8(ran.stdout).expect("it prints text");
+        match ran.status.code() {
+            Some(0) => (true, told),
+            Some(1) if told.contains("verdict") || told.contains("\"admitted\"") => (false, told),
+            code => panic!("{arguments:?}: {code:?}: {}", String::from_utf8_lossy(&ran.stderr)),
+        }
     }
 
     /// Writes a file of the folder.
@@ -136,11 +155,12 @@ pub(crate) fn folder(config: &str) -> TempDir {
     folder
 }
 
-fn serve(folder: &Path, anonymous: bool) -> (Child, String) {
+fn serve(folder: &Path, anonymous: bool, log: Stdio) -> (Child, String) {
     let mut child = chancery(folder)
         .envs(anonymous.then_some(("CHANCERY__SERVER__ANONYMOUS", "true")))
         .args(["serve", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
+        .stderr(log)
         .spawn()
         .expect("the gateway starts");
     let mut line = String::new();

@@ -3,11 +3,13 @@
 
 mod admin;
 mod envelope;
+mod explain;
 #[allow(dead_code, reason = "the other tests use the rest of it")]
 mod gateway;
 #[path = "../fleet/http.rs"]
 #[allow(dead_code, reason = "the other tests use the rest of it")]
 mod http;
+mod observe;
 mod pool;
 mod queue;
 mod refusals;
@@ -82,8 +84,8 @@ async fn an_agent_that_calls_by_its_own_key_says_for_whom_or_has_an_allowance() 
         let config = format!("{}{ECHO}{caller}", if is_allowed { allowance } else { "" });
         let gateway = Gateway::start_with_agent_key(&config, "stream");
         let client = WIRES[0].connect_with(&gateway, "echo", gateway.key.as_deref()).await;
-        let asked = ["explain", "--caller", "stream", "--as-agent", "--agent", "echo"];
-        let told = gateway.run(&asked);
+        let (is_let, told) = gateway.explain(&["--caller", "stream", "--as-agent", "--agent", "echo"]);
+        assert_eq!(is_let, is_allowed, "{told}");
         if is_allowed {
             assert!(told.contains("identity: passes") && told.contains("Unattributed"), "{told}");
             client.send("hello").await.expect("there is room for one");
@@ -114,7 +116,7 @@ async fn what_was_spent_is_known_after_a_kill_and_to_explain() {
     gateway.kill_and_restart();
     let client = WIRES[0].connect(&gateway, "echo").await;
     refused(client.send("hello").await, ErrorCode::ResourceExhausted, "budget", "BUDGET_EXCEEDED");
-    let told = gateway.run(&["explain", "--caller", "anonymous", "--agent", "echo"]);
+    let (_, told) = gateway.explain(&["--caller", "anonymous", "--agent", "echo"]);
     assert!(
         told.contains("budget: refuses: BUDGET_EXCEEDED")
             && told.contains("0.200000 USD of 1.000000 USD left"),

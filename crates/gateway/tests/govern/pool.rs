@@ -113,3 +113,38 @@ fn who_answers_here_must_be_named_and_run_here() {
         assert!(told.contains(wanted), "{config}: {told}");
     }
 }
+
+#[tokio::test]
+async fn a_message_for_a_skill_goes_to_a_member_whose_card_declares_it() {
+    let stream = "[[agent]]\nname = \"stream\"\nkind = \"builtin\"\n";
+    let (echo, other) = (Gateway::start(ECHO), Gateway::start(stream));
+    let config = format!(
+        "[[agent]]\nname = \"pool\"\nkind = \"a2a\"\nselector = \"capability_match\"\n\
+         members = [{{ name = \"south\", url = \"{}\" }}, {{ name = \"north\", url = \"{}\" }}]\n",
+        other.agent("stream"),
+        echo.agent("echo")
+    );
+    let gateway = Gateway::start(&config);
+    let skill_of = |member: &Gateway, name: &str| {
+        let card = member.run(&["card", "get", &member.agent(name), "-o", "json"]);
+        let card: serde_json::Value = serde_json::from_str(&card).expect("a card");
+        card["skills"][0]["id"].as_str().expect("it has a skill").to_owned()
+    };
+    let skills = [("north", skill_of(&echo, "echo")), ("south", skill_of(&other, "stream"))];
+    for (peer, skill) in &skills {
+        for round in 0..3 {
+            let mut request = SendMessageRequest::from("1 1");
+            let metadata = format!("{{\"urn:chancery:ext:skill:v1\": \"{skill}\"}}");
+            request.message.metadata =
+                Some(chancery_protocol::JsonObject::parse(&metadata).expect("an object"));
+            // Each is idle, so nothing but the skill decides.
+            let wire = &WIRES[round % 2];
+            let sent = wire.connect(&gateway, "pool").await.send(request).await.expect("it is answered");
+            let choice = whereabouts(sent.task().expect("a task")).routing.expect("somebody was chosen");
+            assert_eq!(choice.peer.as_deref(), Some(*peer), "{skill}: {}", choice.reason);
+        }
+    }
+    let (is_let, told) =
+        gateway.explain(&["--caller", "anonymous", "--agent", "pool", "--skill", &skills[0].1]);
+    assert!(is_let && told.contains("declares the skill"), "{told}");
+}

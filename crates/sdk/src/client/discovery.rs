@@ -314,9 +314,13 @@ impl Discovery {
 }
 
 impl Known {
-    /// A card that cannot be confirmed because nobody answers may do for a while, if it does not say otherwise.
+    /// A card that cannot be confirmed because nobody answers may do for a while, if it does not say otherwise. So it does to call
+    /// an agent that shows something else where its card was.
     fn may_be_stale(&self, error: &ClientError, wanted: Wanted) -> bool {
-        wanted != Wanted::Anew && error.is_retryable() && self.fresh.may_store && !self.fresh.must_revalidate
+        use ClientError::{BadAnswer, Status, TooLarge};
+        let is_unread = matches!(error, BadAnswer(_) | TooLarge { .. } | Status { .. });
+        let excused = error.is_retryable() || is_unread && wanted == Wanted::ForCalls;
+        wanted != Wanted::Anew && excused && self.fresh.may_store && !self.fresh.must_revalidate
     }
 }
 

@@ -188,6 +188,11 @@ impl Client {
         self.0.discovery.refresh(&self.0.transport, &self.0.settings).await
     }
 
+    /// The last good card that the agent has shown, without asking again.
+    pub fn known_card(&self) -> Option<Arc<AgentCard>> {
+        self.0.discovery.seen().borrow().card.clone()
+    }
+
     /// The name of the key that the agent's card is signed with, as [`ClientBuilder::check_card`] has it; none if it has no
     /// signature or nobody has looked.
     pub fn card_key(&self) -> Option<String> {

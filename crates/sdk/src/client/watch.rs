@@ -45,7 +45,7 @@ impl Watch {
                     watch.broke_off();
                 }
             }
-            ClientError::Status { status, .. } if matches!(status.as_u16(), 502..=504) => watch.broke_off(),
+            ClientError::Status { status, .. } if status.is_server_error() => watch.broke_off(),
             ClientError::Peer(error) if error.code() == ErrorCode::Unavailable => watch.broke_off(),
             ClientError::Peer(_)
             | ClientError::Status { .. }
@@ -109,6 +109,7 @@ mod tests {
             ClientError::Connect { origin: origin(), source: "refused".into() },
             ClientError::Cut { origin: origin(), source: "reset".into() },
             ClientError::StreamCut { last_event: 3, why: String::new() },
+            status(StatusCode::INTERNAL_SERVER_ERROR),
             status(StatusCode::BAD_GATEWAY),
             ClientError::Peer(Error::new(ErrorCode::Unavailable)),
         ] {
