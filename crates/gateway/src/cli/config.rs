@@ -15,6 +15,8 @@ use crate::config::{
 pub(super) const FILE: &str = "chancery.toml";
 
 /// Say everything that is wrong with a configuration, with line and column
+///
+/// Also what is not there on this machine: programs, secrets, callers and groups of which no key has been made.
 #[derive(Debug, Args)]
 pub(super) struct Check {
     /// The file: TOML, or YAML or JSON by its name
@@ -78,7 +80,8 @@ impl Source {
 impl Check {
     pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
         let mut loaded = Loaded::read(Some(&self.file), std::env::vars(), Vec::new()).map_err(BadConfig)?;
-        let problems = loaded.add_described(Some(&self.file), &Folders::default());
+        let mut problems = loaded.add_described(Some(&self.file), &Folders::default());
+        problems.extend(loaded.problems_here());
         if !problems.is_empty() {
             return Err(BadConfig(problems).into());
         }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::document::{Content, Entry, Node};
 use super::problem::{Problem, nearest};
+use super::units::{USD_FORMAT, amount};
 
 /// Keys that there once were, and what to do instead.
 const FORMER: [(&str, &str); 1] = [(
@@ -103,6 +104,12 @@ impl<'a> Walk<'a> {
             self.count(node, text.chars().count(), schema, ("minLength", "maxLength"), "characters", path);
         }
         let number = value.as_f64();
+        if schema.get("format").and_then(Value::as_str) == Some(USD_FORMAT)
+            && number.is_none_or(|number| number >= 0.0)
+            && let Err(why) = amount(&written(value))
+        {
+            self.problem(node, path, why);
+        }
         let bound = |name| schema.get(name).and_then(Value::as_f64);
         if let (Some(number), Some(least)) = (number, bound("minimum"))
             && number < least
@@ -179,6 +186,18 @@ impl<'a> Walk<'a> {
 
     fn problem(&mut self, node: &Node, path: &[String], what: String) {
         self.problems.push(Problem::new(node.origin.clone(), path.join("."), what));
+    }
+}
+
+/// The text of a number or of a text.
+fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        // The shortest decimal that means this float is the one that was written.
+        value => value
+            .as_f64()
+            .filter(|_| value.is_f64())
+            .map_or_else(|| value.to_string(), |number| number.to_string()),
     }
 }
 

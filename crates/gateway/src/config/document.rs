@@ -104,6 +104,27 @@ impl Node {
         }
     }
 
+    /// Takes away what stands at a path. Says whether something did that is no entry of a list, whose other entries would move.
+    pub(crate) fn remove(&mut self, path: &[&str]) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        match &mut self.value {
+            Content::Table(entries) => {
+                let Some(place) = entries.iter().position(|entry| entry.key == *first) else { return false };
+                if rest.is_empty() {
+                    entries.remove(place);
+                    return true;
+                }
+                entries[place].node.remove(rest)
+            }
+            Content::List(items) => first
+                .parse()
+                .ok()
+                .and_then(|place: usize| items.get_mut(place))
+                .is_some_and(|one| one.remove(rest)),
+            Content::Plain(_) => false,
+        }
+    }
+
     /// Puts a value at a path, over what stands there.
     pub(crate) fn set(&mut self, path: &[&str], value: Value, origin: &Origin) {
         let Some((first, rest)) = path.split_first() else {
@@ -212,8 +233,9 @@ fn from_yaml(yaml: &MarkedYaml<'_>, at: &impl Fn(usize, usize) -> Origin) -> Nod
     Node { value, origin: place(yaml) }
 }
 
+/// What is infinite or no number at all stays what was written, so that nobody takes it for a number or for nothing.
 fn float(number: f64) -> Value {
-    Number::from_f64(number).map_or(Value::Null, Value::Number)
+    Number::from_f64(number).map_or_else(|| Value::from(number.to_string()), Value::Number)
 }
 
 impl fmt::Display for Origin {

@@ -7,6 +7,8 @@
 //! | `document` | a file as a tree in which everything knows where it stands |
 //! | `check` | the tree compared with the schema of what may be said |
 //! | `sense` | what the schema cannot say: names that must be known, things that exclude each other |
+//! | `names` | names of agents that are nowhere |
+//! | `here` | what must be there on this machine: programs, secrets, callers that have a key |
 //! | `effective` | every value with where it comes from |
 //! | `units` | money |
 //! | `problem` | what is wrong, where, and what to do about it |
@@ -16,7 +18,9 @@ mod document;
 mod effective;
 mod file;
 mod front_matter;
+mod here;
 mod markdown;
+mod names;
 mod problem;
 mod section;
 mod sense;
@@ -73,23 +77,85 @@ impl Loaded {
     fn of(node: Node) -> Result<Self, Vec<Problem>> {
         let problems = check::check(&node, schema().as_value());
         if !problems.is_empty() {
-            return Err(problems);
+            return Err(Self::with_what_else_is_wrong(node, problems));
         }
-        let config: Config = serde_path_to_error::deserialize(node.to_value()).map_err(|error| {
+        let config = match Self::values(&node) {
+            Ok(config) => config,
+            Err(problem) => return Err(Self::with_what_else_is_wrong(node, vec![problem])),
+        };
+        let mut problems = sense::problems(&config, &node);
+        if config.markdown.is_empty() {
+            problems.extend(names::problems(&config, &node));
+        }
+        if problems.is_empty() { Ok(Self { config, node }) } else { Err(Problem::in_order(problems)) }
+    }
+
+    /// The values as they are meant, if each can be read.
+    fn values(node: &Node) -> Result<Config, Problem> {
+        serde_path_to_error::deserialize(node.to_value()).map_err(|error| {
             let keys: Vec<String> = error.path().iter().filter_map(key).collect();
             let path: Vec<_> = keys.iter().map(String::as_str).collect();
-            let place = node.at(&path).unwrap_or(&node).origin.clone();
-            vec![Problem::new(place, path.join("."), error.inner().to_string())]
-        })?;
-        let problems = sense::problems(&config, &node);
-        if problems.is_empty() { Ok(Self { config, node }) } else { Err(problems) }
+            let place = node.at(&path).unwrap_or(node).origin.clone();
+            Problem::new(place, path.join("."), error.inner().to_string())
+        })
+    }
+
+    /// What else is wrong with a configuration of which some values are not even of the right kind: everything is told at once. What
+    /// may only follow from those is left out.
+    fn with_what_else_is_wrong(mut node: Node, mut problems: Vec<Problem>) -> Vec<Problem> {
+        for problem in &problems {
+            let path: Vec<_> = problem.path.split('.').collect();
+            node.remove(&path);
+        }
+        let config = loop {
+            let problem = match Self::values(&node) {
+                Ok(config) => break config,
+                Err(problem) => problem,
+            };
+            let path = problem.path.clone();
+            let is_known = problems.iter().any(|known| known.path.starts_with(&path));
+            if !is_known {
+                problems.push(problem);
+            }
+            // What must be there cannot be taken away, and there is an end to what can.
+            if is_known || !node.remove(&path.split('.').collect::<Vec<_>>()) {
+                return Problem::in_order(problems);
+            }
+        };
+        let of_agent = |path: &str| {
+            let mut steps = path.split('.');
+            Some(format!("{}.{}.", steps.next().filter(|first| *first == "agent")?, steps.next()?))
+        };
+        let follows = |other: &Problem| {
+            problems.iter().any(|known| {
+                let of_agent = of_agent(&known.path);
+                known.path.starts_with(&other.path)
+                    || other.path.starts_with(&known.path)
+                    || of_agent.is_some_and(|agent| other.path.starts_with(&agent))
+            })
+        };
+        let mut others = sense::problems(&config, &node);
+        if config.markdown.is_empty() {
+            others.extend(names::problems(&config, &node));
+        }
+        others.retain(|other| !follows(other));
+        problems.extend(others);
+        Problem::in_order(problems)
+    }
+
+    /// What is wrong with it on this machine, although it may be right on another.
+    pub(crate) fn problems_here(&self) -> Vec<Problem> {
+        Problem::in_order(here::problems(&self.config, &self.node))
     }
 
     /// Adds the agents that files in folders describe. Gives what is wrong with the files; the others are added all the same.
     pub(crate) fn add_described(&mut self, path: Option<&Path>, folders: &Folders) -> Vec<Problem> {
         let config = &mut self.config;
-        let (agents, problems) = folders.read(&config.markdown, directory(path), &config.agent);
+        let (agents, mut problems) = folders.read(&config.markdown, directory(path), &config.agent);
         config.agent.extend(agents);
+        if !config.markdown.is_empty() {
+            problems.extend(names::problems(config, &self.node));
+        }
         problems
     }
 

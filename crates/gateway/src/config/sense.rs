@@ -37,6 +37,12 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
     if let Some(fallback) = config.routing.fallback.as_ref().filter(|fallback| *fallback != LOCAL) {
         sense.selector(&["routing", "fallback"], fallback);
     }
+    if let Some(url) = &config.store.url
+        && !["sqlite:", "memory:"].iter().any(|known| url.starts_with(known))
+    {
+        let what = format!("`{url}` is no store that there is");
+        sense.complain(&["store", "url"], what).hint = Some("write `sqlite:PATH` or `memory:`".to_owned());
+    }
     sense.stand_ins(config);
     sense.prices(config);
     if config.admin.enabled && !config.admin.listen.ip().is_loopback() {
@@ -53,9 +59,10 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
     sense.problems
 }
 
-struct Sense<'a> {
-    node: &'a Node,
-    problems: Vec<Problem>,
+/// Problems as they are found.
+pub(super) struct Sense<'a> {
+    pub(super) node: &'a Node,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Sense<'_> {
@@ -70,7 +77,7 @@ impl Sense<'_> {
         }
     }
 
-    fn complain(&mut self, path: &[&str], what: impl Into<String>) -> &mut Problem {
+    pub(super) fn complain(&mut self, path: &[&str], what: impl Into<String>) -> &mut Problem {
         // A value that nobody wrote stands where its section does.
         let written = (0..=path.len()).rev().find_map(|length| self.node.at(&path[..length]));
         let place = written.map_or(Origin::Default, |node| node.origin.clone());
@@ -79,7 +86,7 @@ impl Sense<'_> {
         &mut self.problems[last]
     }
 
-    fn one_of(&mut self, path: &[&str], typed: &str, what: &str, known: &[&str]) {
+    pub(super) fn one_of(&mut self, path: &[&str], typed: &str, what: &str, known: &[&str]) {
         if known.contains(&typed) {
             return;
         }
@@ -242,9 +249,7 @@ impl Sense<'_> {
             } else if !prefixes.insert(&discover.prefix) {
                 self.complain(&at("prefix"), format!("two fleets have the prefix `{}`", discover.prefix));
             }
-            if let Err(error) = chancery_sdk::Client::builder().connect_later(&discover.url) {
-                self.complain(&at("url"), error.to_string());
-            }
+            self.url(&at("url"), &discover.url);
         }
     }
 
@@ -305,7 +310,8 @@ impl Sense<'_> {
                 (Some(_), false) => {
                     self.complain(&at("url"), "an agent has either `url` or `members`");
                 }
-                _ => {}
+                (Some(url), true) => self.url(&at("url"), url),
+                (None, false) => self.members(agent, at),
             },
             AgentKind::Absent => {}
             AgentKind::Command => {
@@ -317,6 +323,26 @@ impl Sense<'_> {
                 self.needs_section(&at("kind"), "model", agent.model.is_some());
                 self.nothing_elsewhere(agent, at);
             }
+        }
+    }
+
+    fn members<'a>(&mut self, agent: &AgentSection, at: &dyn Fn(&'a str) -> [&'a str; 3]) {
+        let [list, index, members] = at("members");
+        let mut names = BTreeSet::new();
+        for (place, member) in agent.members.iter().enumerate() {
+            let place = place.to_string();
+            if !names.insert(&member.name) {
+                let path = [list, index, members, &place, "name"];
+                self.complain(&path, format!("there are two members `{}`", member.name));
+            }
+            self.url(&[list, index, members, &place, "url"], &member.url);
+        }
+    }
+
+    /// Where an agent elsewhere, or another fleet, is.
+    fn url(&mut self, path: &[&str], url: &str) {
+        if let Err(error) = chancery_sdk::Client::builder().connect_later(url) {
+            self.complain(path, error.to_string());
         }
     }
 
@@ -341,20 +367,10 @@ impl Sense<'_> {
 
     fn policies(&mut self, config: &Config) {
         let operations: Vec<_> = OPERATIONS.iter().map(|row| row.method).collect();
-        let agents: Vec<_> = config.agent.iter().map(|agent| agent.name.as_str()).collect();
         for (name, policy) in &config.policy {
             for (place, operation) in policy.operations.iter().enumerate() {
                 let place = place.to_string();
                 self.one_of(&["policy", name, "operations", &place], operation, "operation", &operations);
-            }
-            // Who is in another fleet is known only while the gateway runs.
-            let is_found = |name: &str| {
-                let below = config.discover.iter().filter_map(|found| name.strip_prefix(&found.prefix));
-                below.into_iter().any(|below| below.starts_with('-'))
-            };
-            for (place, agent) in policy.agents.iter().enumerate().filter(|(_, agent)| !is_found(agent)) {
-                let place = place.to_string();
-                self.one_of(&["policy", name, "agents", &place], agent, "agent", &agents);
             }
             if name == "default" && !(policy.callers.is_empty() && policy.groups.is_empty()) {
                 self.complain(&["policy", "default"], "the default policy is for everyone");

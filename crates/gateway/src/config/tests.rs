@@ -99,7 +99,7 @@ fn names_that_nobody_knows_are_told_with_the_nearest() {
         told[0]
     );
     assert!(told[1].contains("did you mean `lowest_latency`?"), "{}", told[1]);
-    assert!(told[2].contains("write `caller:NAME`"), "{}", told[2]);
+    assert!(told.iter().any(|text| text.contains("write `caller:NAME`")), "{told:?}");
     assert!(told.iter().any(|text| text.contains("did you mean `SendMessage`?")), "{told:?}");
 }
 

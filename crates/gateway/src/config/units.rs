@@ -20,13 +20,29 @@ pub(crate) enum UnknownCost {
     Hold(Usd),
 }
 
+/// Marks what is an amount of US dollars in a schema.
+pub(crate) const USD_FORMAT: &str = "usd";
+
+/// Reads an amount of US dollars; if it is none, says why.
+pub(crate) fn amount(text: &str) -> Result<Usd, String> {
+    let Some(micro) = parse_usd(text) else {
+        return Err(format!("`{text}` is no amount of US dollars, such as 0.05"));
+    };
+    // Cut off, it would be nothing at all.
+    if micro == 0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) {
+        return Err(format!(
+            "`{text}` is less than a millionth of a US dollar, below which nothing is counted"
+        ));
+    }
+    Ok(Usd(micro))
+}
+
 // === impl UnknownCost ===
 
 impl<'de> Deserialize<'de> for UnknownCost {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = serde_json::Value::deserialize(deserializer)?;
-        let hold =
-            |text: &str| text.strip_prefix("hold:").and_then(parse_usd).map(|usd| Self::Hold(Usd(usd)));
+        let hold = |text: &str| text.strip_prefix("hold:").and_then(|text| amount(text).ok()).map(Self::Hold);
         let known = match found.as_str() {
             Some("deny") => Some(Self::Deny),
             Some(text) => hold(text),
@@ -84,9 +100,7 @@ impl<'de> Deserialize<'de> for Usd {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Usd, E> {
-                parse_usd(text)
-                    .map(Usd)
-                    .ok_or_else(|| E::custom(format!("`{text}` is no amount of US dollars")))
+                amount(text).map_err(E::custom)
             }
 
             fn visit_f64<E: Error>(self, number: f64) -> Result<Usd, E> {
@@ -126,7 +140,7 @@ impl JsonSchema for Usd {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": ["number", "string"], "minimum": 0, "description": "US dollars, to a millionth"})
+        json_schema!({"type": ["number", "string"], "minimum": 0, "format": USD_FORMAT, "description": "US dollars, to a millionth"})
     }
 }
 
@@ -163,6 +177,10 @@ mod tests {
         assert_eq!(read("7").unwrap(), 7_000_000);
         assert_eq!(read("\"0.000001\"").unwrap(), 1);
         assert!(read("-1").is_err() && read("-0.5").is_err() && read("\"lots\"").is_err());
+        for least in ["0.0000001", "\"0.0000009\"", "1e300", "\"inf\"", "\"NaN\""] {
+            assert!(read(least).is_err(), "{least}");
+        }
+        assert_eq!(read("0.0000000").unwrap(), 0);
         assert_eq!(Usd(50_000).to_string(), "0.05");
         assert_eq!(Usd(10_000_000).to_string(), "10");
     }

@@ -70,6 +70,11 @@ impl KeyFile {
     }
 }
 
+/// The keys that have been made. Nothing is made for it.
+pub(crate) fn key_records(data: &Path) -> anyhow::Result<Vec<KeyRecord>> {
+    read_records(&data.join(KEYS))
+}
+
 fn read_records(path: &Path) -> anyhow::Result<Vec<KeyRecord>> {
     match files::read(path)? {
         Some(text) => serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display())),

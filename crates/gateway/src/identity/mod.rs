@@ -31,7 +31,7 @@ use crate::gateway::public_name;
 use crate::kinds::TaskKeys;
 
 pub(crate) use federation::federation;
-pub(crate) use keys::{KeyFile, KeyUses, LiveKeys};
+pub(crate) use keys::{KeyFile, KeyUses, LiveKeys, key_records};
 pub(crate) use signing::{Signatory, SigningKeys};
 pub(crate) use trust::CardTrust;
 

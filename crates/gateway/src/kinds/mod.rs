@@ -37,6 +37,7 @@ use crate::config::{
 };
 use singleton::Singleton;
 
+pub(crate) use command::located;
 pub(crate) use inbox::{InboxRoutes, Inboxes};
 pub(crate) use neighbours::Neighbours;
 pub(crate) use task_keys::TaskKeys;

@@ -2,6 +2,7 @@
 //! runs; what was spent is known after it was killed.
 
 mod admin;
+mod check;
 mod envelope;
 mod explain;
 #[allow(dead_code, reason = "the other tests use the rest of it")]

@@ -105,7 +105,7 @@ fn plan(command: &CommandSection) -> anyhow::Result<Plan> {
 }
 
 /// Where a program is.
-fn located(program: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn located(program: &str) -> anyhow::Result<PathBuf> {
     if program.starts_with('/') {
         let path = Path::new(program);
         return if path.is_file() { Ok(path.to_owned()) } else { bail!("there is no program {program}") };
