@@ -1,4 +1,5 @@
-"""Verifies an agent's card with the SDK's own verifier, by the keys that are published where its signatures say.
+"""Verifies an agent's card with the SDK's own verifier, by the keys that are published where its signatures say; and the JSON of the
+card as it is fetched plainly.
 
 `--url URL` is the agent's; `--algorithm` the only one to take. Says what became of it in one JSON line. A card in which
 something was changed must not be taken.
@@ -6,6 +7,7 @@ something was changed must not be taken.
 
 import argparse
 import asyncio
+import base64
 import json
 import urllib.request
 
@@ -13,6 +15,8 @@ import httpx
 import jwt
 
 from a2a.client import A2ACardResolver
+from a2a.utils._jcs import canonicalize
+from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
 
 
@@ -26,11 +30,32 @@ def keys(kid, jku):
         raise jwt.PyJWTError(f'{kid} is not published') from error
 
 
+def verify_as_served(url, algorithm):
+    """The card as anybody fetches it, by its JSON alone: what is signed is all of it, in canonical form."""
+    with urllib.request.urlopen(url + AGENT_CARD_WELL_KNOWN_PATH) as answer:
+        card = json.load(answer)
+    signatures = card.pop('signatures')
+    payload = base64.urlsafe_b64encode(canonicalize(card).encode()).rstrip(b'=').decode()
+    for signature in signatures:
+        padded = signature['protected'] + '=' * (-len(signature['protected']) % 4)
+        header = json.loads(base64.urlsafe_b64decode(padded))
+        if header['alg'] != algorithm:
+            continue
+        token = f"{signature['protected']}.{payload}.{signature['signature']}"
+        try:
+            jwt.api_jws.decode(token, keys(header['kid'], header['jku']), [algorithm])
+            return
+        except jwt.PyJWTError:
+            continue
+    raise AssertionError('no signature is over the card as it is served')
+
+
 async def run():
     parser = argparse.ArgumentParser()
     parser.add_argument('--url', required=True)
     parser.add_argument('--algorithm', required=True)
     arguments = parser.parse_args()
+    verify_as_served(arguments.url, arguments.algorithm)
     verify = create_signature_verifier(keys, [arguments.algorithm])
     async with httpx.AsyncClient() as client:
         card = await A2ACardResolver(client, arguments.url).get_agent_card(signature_verifier=verify)

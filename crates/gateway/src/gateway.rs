@@ -13,7 +13,7 @@ use crate::admin::{self, ContainedFile, Desk};
 use crate::config::{Config, JsonRpcStatus, Listen, ProxyHeader, StoreSection};
 use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, breaker, pools};
-use crate::identity::{Identities, LiveKeys, Signatory, federation};
+use crate::identity::{Identities, LiveKeys, Signatory, federation, files};
 use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
 use crate::plain::{Plain, PlainRoutes, Seal};
 use crate::ready::{Probes, Readiness};
@@ -229,9 +229,7 @@ async fn listening(
 pub(crate) fn open_store(section: &StoreSection) -> anyhow::Result<Store> {
     let url = store_url(section)?;
     if section.url.is_none() {
-        let data = &section.data;
-        std::fs::create_dir_all(data)
-            .with_context(|| format!("cannot make the data directory {}", data.display()))?;
+        files::make_private(&section.data)?;
     }
     Store::open(&url, StoreLimits::for_url(&url)).context("cannot open the store")
 }

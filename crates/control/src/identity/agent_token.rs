@@ -25,6 +25,9 @@ pub(super) struct Claims {
     pub(super) iat: u64,
     /// Until when, in seconds.
     pub(super) exp: u64,
+    /// Not before when, in seconds, if it is to be good later than it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) nbf: Option<u64>,
     /// Names the token. It is looked at only if the token is for one body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) jti: Option<String>,
@@ -65,6 +68,7 @@ pub fn mint_agent_token(
         aud: audience.to_owned(),
         iat,
         exp: iat + lifetime.min(MAX_LIFETIME).as_secs(),
+        nbf: None,
         jti: body.is_some().then(|| chancery_protocol::HopId::generate().to_string()),
         body,
     };

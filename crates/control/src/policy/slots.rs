@@ -148,8 +148,6 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::policy::{Limits, Mode, Policy, Rule, Subject};
-    use chancery_protocol::Operation;
 
     fn key(caller: &str, skill: Option<&str>) -> SlotKey {
         let skill = skill.map(Arc::from);

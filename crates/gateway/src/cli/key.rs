@@ -8,6 +8,7 @@ use anyhow::bail;
 use chancery_control::Millis;
 use chancery_control::identity::{ApiKey, KeyRecord};
 use chancery_protocol::Timestamp;
+use chancery_protocol::signing::SigningKey;
 use clap::{Args, Subcommand};
 
 use super::place::DataPlace;
@@ -145,10 +146,15 @@ fn signing(data: &Path, out: &mut impl Write) -> anyhow::Result<()> {
         writeln!(out, "agent id  {id}")?;
     }
     let now = Millis(u64::try_from(Timestamp::now().as_millis()).unwrap_or_default());
-    let signs: Vec<_> = keys.signing().iter().map(|key| key.kid().to_owned()).collect();
+    let kids = |keys: Vec<&SigningKey>| keys.iter().map(|key| key.kid().to_owned()).collect::<Vec<_>>();
+    let (current, signs) = (kids(keys.current().iter().collect()), kids(keys.signing(now)));
     for key in keys.published(now).keys {
         let kid = key.kid.unwrap_or_default();
-        let state = if signs.contains(&kid) { "signs" } else { "signed before" };
+        let state = match (current.contains(&kid), signs.contains(&kid)) {
+            (true, _) => "signs",
+            (false, true) => "signed before, and signs until the overlap is over",
+            (false, false) => "signed before",
+        };
         writeln!(out, "{kid}  {}  {state}", key.alg.unwrap_or_default())?;
     }
     Ok(())

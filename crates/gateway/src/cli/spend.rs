@@ -10,7 +10,7 @@ use super::agent::Format;
 use super::output::json_line;
 use super::place::Place;
 use super::records::Which;
-use crate::records::{CALLS, Records, SUMS, call_row, sum_row, usd};
+use crate::records::{CALLS, Records, SUMS, call_row, safe, sum_row, usd};
 
 /// Say what was spent, also while a gateway runs
 #[derive(Debug, Args)]
@@ -74,7 +74,7 @@ async fn export_calls(records: &Records, which: &Which, out: &mut impl Write) ->
     loop {
         let page = records.store.edges(&query).await?;
         for edge in &page.edges {
-            rows.write_record(call_row(edge))?;
+            write(&mut rows, &call_row(edge))?;
         }
         query.after = page.next;
         if query.after.is_none() {
@@ -82,6 +82,10 @@ async fn export_calls(records: &Records, which: &Which, out: &mut impl Write) ->
         }
     }
     Ok(rows.flush()?)
+}
+
+fn write(rows: &mut csv::Writer<impl Write>, row: &[String]) -> csv::Result<()> {
+    rows.write_record(row.iter().map(|cell| safe(cell).into_owned()))
 }
 
 async fn export_sums(records: &Records, which: &Which, out: &mut impl Write) -> anyhow::Result<()> {
@@ -96,7 +100,7 @@ async fn export_sums(records: &Records, which: &Which, out: &mut impl Write) -> 
                 |wanted: &Option<String>, there: Option<&str>| wanted.is_none() || wanted.as_deref() == there;
             let is_early = which.until.is_none_or(|until| sum.from < until.0);
             if is_early && is(&which.caller, sum.caller.as_deref()) && is(&which.agent, Some(&*sum.agent)) {
-                rows.write_record(sum_row(sum))?;
+                write(&mut rows, &sum_row(sum))?;
             }
         }
         after = page.next;

@@ -98,8 +98,7 @@ impl Adjustments {
 
     /// Adds to what is wanted.
     pub(crate) fn want(data: &Path, whose: Whose, what: Change) -> anyhow::Result<()> {
-        fs::create_dir_all(data)
-            .with_context(|| format!("cannot make the data directory {}", data.display()))?;
+        files::make_private(data)?;
         // Two commands at a time must not lose what the other one wants.
         let lock = fs::File::create(data.join(LOCK)).context("cannot make a lock file")?;
         lock.lock().context("cannot lock the budgets")?;

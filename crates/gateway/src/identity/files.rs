@@ -1,29 +1,42 @@
 //! Files that only their owner may read, written as a whole or not at all, and looked at while a gateway runs.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
+use nix::fcntl::OFlag;
 
 /// How often it is looked whether a file has changed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Reads a file; none if it is not there.
+/// Makes the directory of everything that is kept, which only its owner may enter. One that is there is made so.
+pub(crate) fn make_private(directory: &Path) -> anyhow::Result<()> {
+    let make = || {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let mode = fs::metadata(directory)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            tracing::warn!(directory = %directory.display(), mode = format!("{mode:o}"), "others could enter the data directory; now only its owner can");
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
+        }
+        Ok::<(), std::io::Error>(())
+    };
+    make().with_context(|| {
+        format!("cannot make the data directory {} one that only its owner may enter", directory.display())
+    })
+}
+
+/// Reads a file of the data directory; none if it is not there. What only leads to one is not followed: whoever could put it there
+/// would choose what is believed.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
+    Ok(read_with_mode(path)?.map(|(bytes, _)| bytes))
 }
 
 /// Reads a file that holds a secret, unless others could have read it too; none if it is not there.
-pub(super) fn read_secret(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
-    let Some(bytes) = read(path)? else { return Ok(None) };
-    let mode = fs::metadata(path)?.permissions().mode() & 0o777;
+pub(crate) fn read_secret(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    let Some((bytes, mode)) = read_with_mode(path)? else { return Ok(None) };
     if mode & 0o077 != 0 {
         let path = path.display();
         bail!("{path} can be read by others (mode {mode:o}); run `chmod 600 {path}`");
@@ -31,12 +44,36 @@ pub(super) fn read_secret(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+fn read_with_mode(path: &Path) -> anyhow::Result<Option<(Vec<u8>, u32)>> {
+    let read = || {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        let mut file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let mode = file.metadata()?.permissions().mode() & 0o777;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>((bytes, mode))
+    };
+    match read() {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) => {
+            bail!("{} is a symbolic link; put the file itself there", path.display())
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
 /// Writes a file that only its owner can read, as a whole or not at all.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let draft = path.with_extension("draft");
     let write = || {
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        // One that was left, or put there by somebody else, is not written to.
+        if let Err(error) = fs::remove_file(&draft)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&draft, path)

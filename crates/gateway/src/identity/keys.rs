@@ -56,8 +56,7 @@ struct Version {
 impl KeyFile {
     /// Reads the keys of a data directory; makes its secret if there is none.
     pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(data)
-            .with_context(|| format!("cannot make the data directory {}", data.display()))?;
+        files::make_private(data)?;
         let path = data.join(KEYS);
         let records = read_records(&path)?;
         Ok(Self { secret: secret(&data.join(SECRET))?, path, records })

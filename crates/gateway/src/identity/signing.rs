@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context;
 use chancery_control::identity::KeySet;
 use chancery_control::lineage::OwnKey;
-use chancery_protocol::signing::{AgentKey, Jwk, P256Key, Signing, SigningKey, sign_card};
-use chancery_protocol::{AgentCard, Error, Timestamp};
+use chancery_protocol::signing::{AgentKey, Jwk, P256Key, Signing, SigningKey, sign_as_served, sign_card};
+use chancery_protocol::{AgentCard, AgentCardSignature, Error, Timestamp};
 use chancery_sdk::{CardSigner, Service, WELL_KNOWN_KEYS};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ use super::{files, millis, now};
 use crate::config::Config;
 
 const FILE: &str = "signing-keys.json";
+/// How often it is looked whether keys from before a change are over.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The keys that sign, of a gateway that runs.
 pub(crate) struct Signatory {
@@ -33,7 +35,7 @@ pub(crate) struct Signatory {
 pub(crate) struct SigningKeys {
     /// Those that sign, as PEM.
     current: Vec<String>,
-    /// Those that have signed, and until when that counts.
+    /// Those from before a change, and until when what they sign counts.
     previous: Vec<Retired>,
 }
 
@@ -42,6 +44,9 @@ pub(crate) struct SigningKeys {
 struct Retired {
     key: Jwk,
     until: Timestamp,
+    /// The key itself, with which cards are signed as well until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pem: Option<String>,
 }
 
 // === impl Signatory ===
@@ -63,12 +68,30 @@ impl Signatory {
 
     /// Takes over keys that are changed while the gateway runs, and has its cards signed again.
     pub(crate) fn watch(self: &Arc<Self>, service: Service) {
+        tokio::spawn(self.clone().let_end(service.clone()));
         let signatory = self.clone();
         tokio::spawn(files::watch(self.path.clone(), move || {
             *signatory.keys.write() = SigningKeys::read(&signatory.path)?.to_key_set()?;
             service.sign_cards_again();
             Ok(())
         }));
+    }
+
+    /// Has the cards signed again when the keys from before a change are over.
+    async fn let_end(self: Arc<Self>, service: Service) {
+        let mut end = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = now();
+            if end.is_some_and(|end| end <= now) {
+                service.sign_cards_again();
+            }
+            end = self.keys.read().next_end(now);
+        }
+    }
+
+    fn signing(&self, card: &AgentCard) -> Signing {
+        Signing { jku: self.jku(card), for_readers_without_empties: self.for_readers_without_empties }
     }
 
     /// Where the keys are, by what the card says of where the agent is.
@@ -83,9 +106,13 @@ impl Signatory {
 
 impl CardSigner for Signatory {
     fn sign(&self, card: &mut AgentCard) -> Result<(), Error> {
-        let signing =
-            Signing { jku: self.jku(card), for_readers_without_empties: self.for_readers_without_empties };
-        sign_card(card, &self.keys.read().signing(), &signing).map_err(Error::internal)
+        let signing = self.signing(card);
+        sign_card(card, &self.keys.read().signing(now()), &signing).map_err(Error::internal)
+    }
+
+    fn sign_served(&self, card: &AgentCard, json: &str) -> Result<Vec<AgentCardSignature>, Error> {
+        let signing = self.signing(card);
+        sign_as_served(json, &self.keys.read().signing(now()), &signing).map_err(Error::internal)
     }
 
     fn published(&self) -> Vec<u8> {
@@ -98,8 +125,7 @@ impl CardSigner for Signatory {
 impl SigningKeys {
     /// The keys of a data directory, made if there are none, and the file that they are in.
     pub(crate) fn open(data: &Path) -> anyhow::Result<(PathBuf, Self)> {
-        std::fs::create_dir_all(data)
-            .with_context(|| format!("cannot make the data directory {}", data.display()))?;
+        files::make_private(data)?;
         let path = data.join(FILE);
         if files::read_secret(&path)?.is_none() {
             Self { current: new_pair()?, previous: Vec::new() }.save(&path)?;
@@ -114,9 +140,14 @@ impl SigningKeys {
         let overlap = i64::try_from(overlap.as_millis()).unwrap_or(i64::MAX);
         let until = Timestamp::from_millis(now.as_millis().saturating_add(overlap));
         self.previous.retain(|retired| retired.until > now);
+        if until <= now {
+            self.previous.clear();
+        }
         for pem in std::mem::replace(&mut self.current, new_pair()?) {
             let key = SigningKey::from_pem(&pem)?.public().to_published_jwk();
-            self.previous.push(Retired { key, until });
+            // Whoever leaves no overlap does not trust it any more.
+            let pem = (until > now).then_some(pem);
+            self.previous.push(Retired { key, until, pem });
         }
         Ok(())
     }
@@ -129,9 +160,14 @@ impl SigningKeys {
     pub(crate) fn to_key_set(&self) -> anyhow::Result<KeySet> {
         let current = self.current.iter().map(|pem| SigningKey::from_pem(pem));
         let mut keys = KeySet::new(current.collect::<Result<Vec<_>, _>>()?);
-        for Retired { key, until } in &self.previous {
-            let key = key.to_public_key().context("a key that has signed before is damaged")?;
-            keys = keys.with_previous(key, millis(*until));
+        for Retired { key, until, pem } in &self.previous {
+            keys = match pem {
+                Some(pem) => keys.with_overlapping(SigningKey::from_pem(pem)?, millis(*until)),
+                None => {
+                    let key = key.to_public_key().context("a key that has signed before is damaged")?;
+                    keys.with_previous(key, millis(*until))
+                }
+            };
         }
         Ok(keys)
     }
@@ -140,10 +176,9 @@ impl SigningKeys {
     pub(super) fn to_own_key(&self) -> anyhow::Result<OwnKey> {
         let key = self.current.iter().find_map(|pem| AgentKey::from_pem(pem).ok());
         let key = key.context("there is no Ed25519 key")?;
-        let earlier = self
-            .previous
-            .iter()
-            .filter_map(|Retired { key, until }| Some((key.to_public_key()?.agent_id()?, millis(*until))));
+        let earlier = self.previous.iter().filter_map(|Retired { key, until, .. }| {
+            Some((key.to_public_key()?.agent_id()?, millis(*until)))
+        });
         Ok(OwnKey::new(key, earlier))
     }
 

@@ -8,7 +8,6 @@ use chancery_protocol::signing::{
     AgentId, CardPolicy, CardRefusal, Jwk, JwkSet, TrustedKeys, Verified, verify_card,
 };
 
-use super::files;
 use crate::config::{AgentSection, PinnedKeys, SignatureMode};
 
 /// Judges the card of an agent, as it came.
@@ -66,7 +65,8 @@ fn trust(trusted: &mut TrustedKeys, jwk: &Jwk) -> anyhow::Result<()> {
 
 /// A file holds one key, or what somebody publishes.
 fn read(path: &Path) -> anyhow::Result<Vec<Jwk>> {
-    let Some(text) = files::read(path)? else { bail!("there is no {}", path.display()) };
+    // The operator's own path, which may lead elsewhere.
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let damaged = || format!("{} is neither a JWK nor a set of them", path.display());
     if let Ok(set) = serde_json::from_slice::<JwkSet>(&text) {
         if set.keys.is_empty() {

@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::gateway::store_url;
 
 pub(crate) use chains::{Chain, chains};
-pub(crate) use table::{CALLS, SUMS, call_row, sum_row, usd};
+pub(crate) use table::{CALLS, SUMS, call_row, safe, sum_row, usd};
 pub(crate) use tree::tree;
 
 /// The records as they were a moment ago: a copy, since a gateway may be using the store.

@@ -1,5 +1,7 @@
 //! Calls and sums as rows, for a spreadsheet.
 
+use std::borrow::Cow;
+
 use chancery_protocol::{Edge, Timestamp};
 use chancery_store::Spend;
 
@@ -92,6 +94,14 @@ pub(crate) fn sum_row(sum: &Spend) -> [String; 11] {
         usd(sum.overrun.micro_usd),
         sum.overrun.tokens.to_string(),
     ]
+}
+
+/// A cell that no spreadsheet takes for a formula: names are what callers and agents made of them.
+pub(crate) fn safe(cell: &str) -> Cow<'_, str> {
+    match cell.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => Cow::Owned(format!("'{cell}")),
+        false => Cow::Borrowed(cell),
+    }
 }
 
 /// An amount of millionths in US dollars, exactly.

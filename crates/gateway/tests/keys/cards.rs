@@ -1,6 +1,7 @@
 //! Cards: signed by the gateway, and believed by it only if they are signed by whom they should be.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chancery_protocol::Timestamp;
@@ -76,10 +77,15 @@ async fn keys_change_while_it_runs_and_what_they_signed_stays_good() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
+    // Who has the keys from before alone can verify what is served now, and who has the new ones alone, too.
     let published = keys(&gateway).await;
     assert_eq!(published.keys.len(), 4);
+    for key in &published.keys {
+        let one = JwkSet { keys: vec![key.clone()] };
+        assert_eq!(verify(&after, &one).unwrap().kid, key.kid.clone().unwrap());
+    }
     assert!(verify(&before, &published).is_ok() && verify(&after, &published).is_ok());
-    assert!(gateway.run(&["key", "signing"]).contains("signed before"));
+    assert!(gateway.run(&["key", "signing"]).contains("signed before, and signs"));
 
     // Without an overlap, nothing counts any more of what was signed.
     gateway.run(&["key", "rotate", "--overlap-hours", "0"]);
@@ -91,6 +97,34 @@ async fn keys_change_while_it_runs_and_what_they_signed_stays_good() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert!(verify(&after, &published).is_err());
+}
+
+/// The JSON as it came, without its signatures: all that somebody has who knows nothing of what a card may say.
+fn verify_as_served(card: &str, set: &JwkSet) -> Result<Verified, CardRefusal> {
+    let mut trusted = TrustedKeys::default();
+    trusted.trust_set(set, None);
+    let plain = CardPolicy { forms: vec![Form::AsReceived], ..CardPolicy::default() };
+    // A signature says which form it is over; whoever does not look at that takes what fits.
+    verify_card(card, &trusted, &plain, Timestamp::now())
+}
+
+#[tokio::test]
+async fn a_card_that_is_fetched_plainly_is_signed_as_it_is_served() {
+    let gateway = Gateway::start_after(ECHO, &[&["key", "create", "--caller", "alice"]]);
+    let published = keys(&gateway).await;
+    let fetched = card(&gateway, "").await;
+    assert!(
+        fetched.contains("\"protocolVersion\":\"0.3.0\""),
+        "it has what older readers look for: {fetched}"
+    );
+    for key in &published.keys {
+        let one = JwkSet { keys: vec![key.clone()] };
+        assert_eq!(verify_as_served(&fetched, &one).unwrap().kid, key.kid.clone().unwrap());
+    }
+    // What older readers look for is covered, too.
+    let forged = fetched.replacen("\"preferredTransport\":\"JSONRPC\"", "\"preferredTransport\":\"GRPC\"", 1);
+    assert_ne!(forged, fetched);
+    assert!(matches!(verify_as_served(&forged, &published), Err(CardRefusal::Altered { .. })));
 }
 
 #[tokio::test]
@@ -173,8 +207,43 @@ async fn a_card_without_a_signature_is_good_enough_only_where_none_is_required()
     assert_eq!(client.send("hello").await.unwrap().text(), "hello");
 }
 
+// The gateway asks for the card while this thread waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_elsewhere_whose_card_changes_to_one_that_nobody_signed_is_called_no_more() {
+    let upstream = Gateway::start(ECHO);
+    let good = card(&upstream, V1).await;
+    let shown = Arc::new(Mutex::new(good.clone()));
+    let url = showing(shown.clone()).await;
+    let gateway = Gateway::start(&format!(
+        "[outbound]\nallow_egress = [\"127.0.0.0/8\"]\n[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"{url}\"\n\
+         health = {{ interval_ms = 100 }}\nsignature = \"require\"\ntrusted_keys = {{ agent_ids = [\"{}\"] }}\n",
+        agent_id(&upstream)
+    ));
+    let client = Client::builder().retries(0).connect(gateway.agent("far")).await.unwrap();
+    assert_eq!(client.send("hello").await.unwrap().text(), "hello");
+    // It may be kept for an hour, and is not.
+    *shown.lock().unwrap() = good.replace("\"echo\"", "\"ehco\"");
+    let error = loop {
+        match client.send("hello").await {
+            Ok(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code(), Some(ErrorCode::InvalidAgentResponse), "{error}");
+    assert!(error.to_string().contains("is not what was signed with the key"), "{error}");
+    *shown.lock().unwrap() = good;
+    while client.send("hello").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Answers every request with the same card.
 async fn answering(card: String) -> String {
+    showing(Arc::new(Mutex::new(card))).await
+}
+
+/// Answers every request with the card as it is then.
+async fn showing(card: Arc<Mutex<String>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -182,7 +251,8 @@ async fn answering(card: String) -> String {
             let Ok((mut stream, _)) = listener.accept().await else { return };
             let mut request = [0; 4096];
             let _ = stream.read(&mut request).await;
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+            let card = card.lock().unwrap().clone();
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: max-age=3600\r\nConnection: close";
             let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{card}", card.len());
             let _ = stream.write_all(answer.as_bytes()).await;
         }

@@ -7,3 +7,4 @@ mod budget;
 mod cards;
 mod gateway;
 mod identity;
+mod private;

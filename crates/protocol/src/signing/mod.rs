@@ -50,5 +50,5 @@ pub use form::Form;
 pub use jwk::{Jwk, JwkSet};
 pub use key::{AgentKey, KeyError, P256Key, SigningKey};
 pub use public_key::{Algorithm, PublicKey};
-pub use sign::{Signing, sign_card};
+pub use sign::{Signing, sign_as_served, sign_card};
 pub use verify::{CardPolicy, CardRefusal, TrustedKeys, Verified, verify_card};

@@ -1,6 +1,6 @@
 //! Signing a card.
 
-use super::canonical::NotCanonical;
+use super::canonical::{NotCanonical, canonical_json};
 use super::form::Form;
 use super::jws::{self, Header};
 use super::key::SigningKey;
@@ -37,6 +37,16 @@ pub fn sign_card(card: &mut AgentCard, keys: &[&SigningKey], signing: &Signing) 
     }
     card.signatures = signatures;
     Ok(())
+}
+
+/// Signs a card as it is served, for readers who take its JSON as it came: the text of a card without signatures.
+pub fn sign_as_served(
+    text: &str,
+    keys: &[&SigningKey],
+    signing: &Signing,
+) -> Result<Vec<AgentCardSignature>, NotCanonical> {
+    let payload = canonical_json(text)?;
+    keys.iter().map(|key| signature(key, Form::AsReceived, &payload, signing)).collect()
 }
 
 /// The header says which form it is, so that a reader who would take any form does not have to take another one.

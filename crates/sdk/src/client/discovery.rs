@@ -188,6 +188,10 @@ impl Discovery {
             }
             Err(error) => {
                 self.note(|seen| CardSeen { error: Some(unseen(&error)), ..seen.clone() });
+                if matches!(error, ClientError::Untrusted(_)) {
+                    // Whoever shows another card now than one that was believed is not believed by the old one either.
+                    *self.known.lock() = None;
+                }
                 match known {
                     Some(known) if settings.stale_card_on_error && known.may_be_stale(&error, wanted) => {
                         tracing::warn!(%error, "using a card that could not be confirmed");

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use chancery_protocol::{
-    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Error, JsonObject, LINEAGE_EXTENSION,
-    ProtocolBinding, SecurityRequirement, SecurityScheme, VERSION_HEADER, Version,
+    AgentCapabilities, AgentCard, AgentCardSignature, AgentExtension, AgentInterface, Error, JsonObject,
+    LINEAGE_EXTENSION, ProtocolBinding, SecurityRequirement, SecurityScheme, VERSION_HEADER, Version,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
@@ -36,6 +36,13 @@ pub const WELL_KNOWN_KEYS: &str = "/.well-known/jwks.json";
 pub trait CardSigner: Send + Sync + 'static {
     /// Puts signatures on a card, in the place of those that it has.
     fn sign(&self, card: &mut AgentCard) -> Result<(), Error>;
+
+    /// Signatures over the JSON of a card, which has none yet, as it is served to readers of several versions: for those who verify what
+    /// they have fetched without knowing what a field means. There are none unless the signer knows better.
+    fn sign_served(&self, card: &AgentCard, json: &str) -> Result<Vec<AgentCardSignature>, Error> {
+        let _ = (card, json);
+        Ok(Vec::new())
+    }
 
     /// The public keys, as a JSON Web Key Set (RFC 7517).
     fn published(&self) -> Vec<u8>;
@@ -291,6 +298,12 @@ impl Cards {
         let is_v0_1 = self.versions.serves(Version::V0_1);
         if self.versions.serves(Version::V0_3) || is_v0_1 {
             let mut body = Vec::new();
+            if let Some(signer) = &self.signer {
+                let unsigned = AgentCard { signatures: Vec::new(), ..card.clone() };
+                v0_3::card::write_union(&mut body, &unsigned, is_v0_1)?;
+                let json = String::from_utf8(std::mem::take(&mut body)).map_err(Error::internal)?;
+                card.signatures.extend(signer.sign_served(&unsigned, &json)?);
+            }
             v0_3::card::write_union(&mut body, &card, is_v0_1)?;
             union = Some(CardDocument::new(body, self.since)?);
         }

@@ -14,7 +14,7 @@ use chancery_protocol::{Caller, Identity, Principal, Proof};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-use super::agent_token::{BodyBinding, Claims, MAX_LIFETIME};
+use super::agent_token::{BodyBinding, Claims, MAX_LIFETIME, TOKEN_TYPE};
 use super::spent::{Spending, Spent};
 use crate::Millis;
 
@@ -172,6 +172,10 @@ impl AgentRing {
     /// What is cheap is checked before what is not, so that junk costs no signature.
     fn verify_anew(&self, trust: &Trust, text: &str, now: Millis) -> Result<AgentProof, TokenRefusal> {
         let token = Token::parse(text).ok_or(TokenRefusal::Malformed)?;
+        // The same key signs cards and lineage tokens, which are not to be taken for who calls.
+        if token.header.typ.as_deref().is_some_and(|typ| !typ.eq_ignore_ascii_case(TOKEN_TYPE)) {
+            return Err(TokenRefusal::Malformed);
+        }
         let claims: Claims = serde_json::from_slice(&token.payload).map_err(|_| TokenRefusal::Malformed)?;
         let caller = trust.agents.get(&claims.iss).ok_or(TokenRefusal::UnknownAgent)?.clone();
         if !self.rules.audiences.contains(&claims.aud) {
@@ -206,7 +210,9 @@ impl AgentRing {
         let [begins, ends] = [claims.iat, claims.exp].map(|seconds| Millis(seconds.saturating_mul(1000)));
         let is_short = claims.iat < claims.exp && ends.since(begins) <= MAX_LIFETIME;
         let until = ends + self.rules.clock_skew;
-        let has_begun = begins <= now + self.rules.clock_skew;
+        let not_before =
+            claims.nbf.map_or(begins, |seconds| Millis(seconds.saturating_mul(1000)).max(begins));
+        let has_begun = not_before <= now + self.rules.clock_skew;
         if is_short && has_begun && now < until { Ok(until) } else { Err(TokenRefusal::Time) }
     }
 }

@@ -100,6 +100,9 @@ fn what_a_token_says_is_held_against_it() {
         (json!({"iat": seconds - 70, "exp": seconds - 10}), TokenRefusal::Time),
         (json!({"iat": seconds + 6, "exp": seconds + 20}), TokenRefusal::Time),
         (json!({"iat": seconds + 1, "exp": seconds}), TokenRefusal::Time),
+        (json!({"nbf": seconds + 6}), TokenRefusal::Time),
+        (json!({"nbf": u64::MAX}), TokenRefusal::Time),
+        (json!({"nbf": "soon"}), TokenRefusal::Malformed),
         (json!({"exp": null}), TokenRefusal::Malformed),
         (json!({"iat": null}), TokenRefusal::Malformed),
         (json!({"urn:chancery:body": "x"}), TokenRefusal::Malformed),
@@ -108,6 +111,13 @@ fn what_a_token_says_is_held_against_it() {
         assert_eq!(ring.verify(&with(&key, &changes), NOW).unwrap_err(), refusal, "{changes}");
     }
     assert!(ring.verify(&with(&key, &json!({"iat": seconds + 5})), NOW).is_ok());
+    assert!(ring.verify(&with(&key, &json!({"nbf": seconds + 5})), NOW).is_ok());
+    assert!(ring.verify(&with(&key, &json!({"nbf": seconds - 3600})), NOW).is_ok());
+    for typ in ["JOSE", "lineage+jwt", "at+jwt", ""] {
+        let token = jws::sign_token(&key, typ, &claims(&key)).unwrap();
+        assert_eq!(ring.verify(&token, NOW).unwrap_err(), TokenRefusal::Malformed, "{typ}");
+    }
+    assert!(ring.verify(&jws::sign_token(&key, "jwt", &claims(&key)).unwrap(), NOW).is_ok());
     assert!(ring.verify(&with(&key, &json!({"jti": "named"})), NOW).is_ok());
 }
 
