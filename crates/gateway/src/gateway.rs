@@ -1,7 +1,7 @@
 //! The gateway: store, agents, control plane and server, put together from the configuration, top down.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Gateway {
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         let formation = fleet.under(governor.regime());
         server = identities.guard(server, keys.clone()).guard(formation.regime().clone());
-        let readiness = Readiness::new(store.clone());
+        let readiness = Readiness::new(store.clone(), written_to(&config)?);
         let beside = beside(&config, &identities, inboxes, readiness.clone())?;
         server = beside(&formation).into_iter().fold(server.offer(formation.offer()), ServerBuilder::routes);
         let server = listening(server, &config, signatory.as_ref()).await?;
@@ -232,6 +232,16 @@ pub(crate) fn open_store(section: &StoreSection) -> anyhow::Result<Store> {
         files::make_private(&section.data)?;
     }
     Store::open(&url, StoreLimits::for_url(&url)).context("cannot open the store")
+}
+
+/// The directories that are written to while calls are answered.
+fn written_to(config: &Config) -> anyhow::Result<Vec<PathBuf>> {
+    let url = store_url(&config.store)?;
+    let file = url.strip_prefix("sqlite:").map(|rest| rest.split('?').next().unwrap_or(rest));
+    let parent = file.and_then(|file| Path::new(file).parent());
+    let parent = parent.map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    let data = Some(&*config.store.data).filter(|data| data.is_dir() && Some(*data) != parent);
+    Ok(parent.into_iter().chain(data).map(Path::to_owned).collect())
 }
 
 /// The URL of the store.

@@ -1,12 +1,16 @@
 //! Whether the gateway can do its work: take a call and write it down. For machines that ask all the time.
 
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use chancery_sdk::{Body, Refused, Routes, Service, Way};
 use chancery_store::Store;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 /// Who knows whether it can.
 #[derive(Clone)]
@@ -14,14 +18,37 @@ pub(crate) struct Readiness {
     store: Arc<Store>,
     /// Who serves, once that is known.
     service: Arc<OnceLock<Service>>,
+    /// The directories that are written to.
+    places: Arc<[PathBuf]>,
+    /// What was found there, and when.
+    looked: Arc<Mutex<Option<Looked>>>,
+}
+
+type Looked = (Instant, Result<(), String>);
+
+/// For how long it counts that there is room.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// So much room there must be: a full disk has some for what is small, and none for a commit.
+const ROOM_BYTES: usize = 256 << 10;
+
+/// Writes into a file that nobody else sees, and that is gone at once. Only that knows of quotas, too.
+fn has_room(place: &Path) -> Result<(), String> {
+    let write = || tempfile::tempfile_in(place)?.write_all(&vec![1; ROOM_BYTES]);
+    write().map_err(|error: std::io::Error| {
+        tracing::error!(place = %place.display(), %error, "cannot write to {}", place.display());
+        // Anybody may ask, and where it is is nobody's business.
+        format!("cannot be written to: {error}")
+    })
 }
 
 /// `/livez` and `/readyz` beside the agents, where the operator wants them there.
 pub(crate) struct Probes(pub(crate) Readiness);
 
 impl Readiness {
-    pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store, service: Arc::default() }
+    /// With the directories that are written to.
+    pub(crate) fn new(store: Arc<Store>, places: Vec<PathBuf>) -> Self {
+        Self { store, service: Arc::default(), places: places.into(), looked: Arc::default() }
     }
 
     /// Says who serves, once that is known.
@@ -30,14 +57,31 @@ impl Readiness {
     }
 
     /// Every part with `ok`, or with what is wrong.
-    pub(crate) async fn parts(&self) -> [(&'static str, String); 2] {
+    pub(crate) async fn parts(&self) -> [(&'static str, String); 3] {
         let store = self.store.census().await.err().map(|error| error.to_string());
         let server = match self.service.get() {
             None => "starting",
             Some(service) if service.is_stopping() => "stopping",
             Some(_) => "ok",
         };
-        [("store", store.unwrap_or_else(|| "ok".to_owned())), ("server", server.to_owned())]
+        let disk = self.disk().await.err().unwrap_or_else(|| "ok".to_owned());
+        [("store", store.unwrap_or_else(|| "ok".to_owned())), ("disk", disk), ("server", server.to_owned())]
+    }
+
+    /// Whether there is room to write something down. It is looked at once in a while, however often it is asked for.
+    async fn disk(&self) -> Result<(), String> {
+        let mut looked = self.looked.lock().await;
+        if let Some((at, found)) = &*looked
+            && at.elapsed() < FRESH_FOR
+        {
+            return found.clone();
+        }
+        let places = self.places.clone();
+        let looking =
+            tokio::task::spawn_blocking(move || places.iter().try_for_each(|place| has_room(place)));
+        let found = looking.await.unwrap_or_else(|error| Err(error.to_string()));
+        *looked = Some((Instant::now(), found.clone()));
+        found
     }
 
     /// What is wrong.

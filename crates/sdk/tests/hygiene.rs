@@ -65,11 +65,24 @@ async fn a_length_beside_an_encoding_smuggles_nothing() {
         "Host: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n",
         "Host: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n",
     ] {
-        // The encoding is believed, and the connection ends there: what follows is never read as a request.
+        // It is refused, and the connection ends there: what follows is never read as a request.
         let request = post(lines, &chunked).replace("Connection: close\r\n", "") + &hidden;
         let answer = raw(site.address, request.as_bytes()).await;
-        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+        assert_eq!((answer.matches("HTTP/1.1").count(), status(&answer)), (1, "400"), "{answer}");
+        assert!(answer.contains("not both"), "{answer}");
+        // So it is after others on the same connection.
+        let first =
+            post("Host: a\r\nTransfer-Encoding: chunked\r\n", &chunked).replace("Connection: close\r\n", "");
+        let answer = raw(site.address, (first + &post(lines, &chunked)).as_bytes()).await;
+        assert!(answer.contains("not both"), "{answer}");
     }
+    for encoding in ["gzip, chunked", "chunked, chunked", "identity, chunked"] {
+        let request = post(&format!("Host: a\r\nTransfer-Encoding: {encoding}\r\n"), &chunked);
+        let answer = raw(site.address, request.as_bytes()).await;
+        assert_eq!(status(&answer), "400", "{encoding}: {answer}");
+    }
+    let twice = post("Host: a\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", &chunked);
+    assert_eq!(status(&raw(site.address, twice.as_bytes()).await), "400");
 }
 
 #[tokio::test]

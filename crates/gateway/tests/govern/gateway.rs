@@ -82,6 +82,14 @@ impl Gateway {
         assert!(told.expect("kill runs").success());
     }
 
+    /// The same with something done to its folder in between, and with what it logs in the file `log` there.
+    pub(crate) fn kill_and_restart_logged(&mut self, between: impl FnOnce(&Path)) {
+        self.stop();
+        between(self.folder.path());
+        let log = std::fs::File::create(self.folder.path().join("log")).expect("it is made");
+        (self.child, self.url) = serve(self.folder.path(), log.into());
+    }
+
     /// Its host and port.
     pub(crate) fn place(&self) -> &str {
         self.url.trim_start_matches("http://")

@@ -3,6 +3,7 @@
 
 mod admin;
 mod check;
+mod disk;
 mod envelope;
 mod explain;
 #[allow(dead_code, reason = "the other tests use the rest of it")]

@@ -22,6 +22,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::framing::{Ambiguous, Watched};
 use super::grpc::GrpcPort;
 use super::limits::ServerLimits;
 use super::proxies::Peer;
@@ -233,11 +234,20 @@ impl Http {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = TokioIo::new(stream);
-        let service = service_fn(move |request| service.answer(request));
         match version {
-            Version::One => ended(self.one.serve_connection(stream, service), stop, permit),
-            Version::Two => ended(self.two.serve_connection(stream, service), stop, permit),
+            Version::One => {
+                let ambiguous = Ambiguous::default();
+                let stream = TokioIo::new(Watched::new(stream, ambiguous.clone()));
+                let service = service_fn(move |mut request: http::Request<_>| {
+                    request.extensions_mut().insert(ambiguous.clone());
+                    service.answer(request)
+                });
+                ended(self.one.serve_connection(stream, service), stop, permit)
+            }
+            Version::Two => {
+                let service = service_fn(move |request| service.answer(request));
+                ended(self.two.serve_connection(TokioIo::new(stream), service), stop, permit)
+            }
         }
     }
 }

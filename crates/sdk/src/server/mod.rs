@@ -9,6 +9,7 @@ mod body;
 mod card;
 mod cors;
 mod cross_origin;
+mod framing;
 mod grpc;
 mod guard;
 mod hygiene;
@@ -310,9 +311,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Has what a guard refuses over JSON-RPC come with the status that HTTP has for it. Otherwise it comes with 200 and the error in
-    /// the envelope: many clients do not show the body of any other answer. Who calls and how often has HTTP's own status in any
-    /// case.
+    /// Has what a guard refuses over JSON-RPC come with HTTP's status for it. Otherwise it comes with 200, for many clients hide the
+    /// body of any other answer. Who calls and how often has HTTP's own status in any case.
     #[must_use]
     pub fn jsonrpc_http_status(mut self) -> Self {
         self.jsonrpc_http_status = true;

@@ -10,7 +10,7 @@
 //! | `place`, `sum` | the integers that things are kept under; checksums |
 //! | `outbox`, `recovery`, `reserved` | push notifications; tasks that were cut short; calls without a task yet |
 //! | `calls`, `edge`, `spend` | the record of admitted calls, and what they cost added up |
-//! | `checkpoint`, `sweep`, `care` | the log, retention, backup and checks |
+//! | `checkpoint`, `log`, `sweep`, `care` | the log, and whether it was damaged, retention, backup and checks |
 //! | `queue`, `failure` | between callers and threads; what callers are told |
 
 mod calls;
@@ -23,6 +23,7 @@ mod failure;
 mod list;
 mod load;
 mod lock;
+mod log;
 mod old_daybook;
 mod options;
 mod outbox;
@@ -91,6 +92,7 @@ impl SqliteStore {
     pub(crate) fn open(text: &str, limits: StoreLimits, clock: Clock) -> Result<Self, StoreError> {
         let options = Options::parse(text)?;
         let lock = lock::take(&options.path)?;
+        log::warn_of_damage(&options.path);
         let shared = Shared::default();
         let writer = Arc::new(Queue::new());
         let opened = threads::start(&options, limits, &clock, &shared, &writer, lock)?;
