@@ -1,6 +1,7 @@
 //! The `chancery` binary: the command line, in a runtime.
 
 mod admin;
+mod backup;
 mod cli;
 mod config;
 mod demo;

@@ -8,6 +8,8 @@ use chancery_store::Store;
 use clap::{Args, Subcommand};
 
 use super::place::Place;
+use crate::backup;
+use crate::config::StoreSection;
 use crate::gateway::{open_store, store_url};
 
 /// Back up, check and clean the store
@@ -22,10 +24,19 @@ pub(super) struct StoreCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Copy the store to a file, also while a server uses it
+    /// Copy everything that is kept to a file, also while a server uses it: tasks, keys, secrets, who is contained, adjusted budgets
     Backup {
         /// Where to; there must be nothing yet
         file: PathBuf,
+        #[command(flatten)]
+        seal: Seal,
+    },
+    /// Put a backup back where nothing is kept yet; no server may use the directory meanwhile
+    Restore {
+        /// The backup
+        file: PathBuf,
+        #[command(flatten)]
+        seal: Seal,
     },
     /// Read everything and say what is wrong with it, also while a server uses it
     Check,
@@ -39,15 +50,45 @@ enum Action {
     },
 }
 
+/// What a backup is sealed with.
+#[derive(Debug, Args)]
+struct Seal {
+    /// The file that holds the passphrase that the backup is sealed with; without one, whoever has the backup has all keys
+    #[arg(long, env = "CHANCERY_BACKUP_PASSPHRASE_FILE", value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
+}
+
+impl Seal {
+    fn passphrase(&self) -> anyhow::Result<Option<String>> {
+        self.passphrase_file.as_deref().map(backup::passphrase).transpose()
+    }
+}
+
+/// Where everything is.
+fn kept(section: &StoreSection) -> anyhow::Result<backup::Place> {
+    Ok(backup::Place { url: store_url(section)?, data: section.data.clone() })
+}
+
 impl StoreCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let mut out = std::io::stdout();
         let section = self.place.store()?;
         match self.action {
-            Action::Backup { file } => {
-                let url = store_url(&section)?;
-                tokio::task::spawn_blocking(move || Store::backup_of(&url, &file)).await??;
-                writeln!(out, "backed up")?;
+            Action::Backup { file, seal } => {
+                let (kept, passphrase) = (kept(&section)?, seal.passphrase()?);
+                let is_sealed = passphrase.is_some();
+                let files =
+                    tokio::task::spawn_blocking(move || kept.back_up(&file, passphrase.as_deref())).await??;
+                let how = if is_sealed { "sealed" } else { "not sealed: whoever has it has all keys" };
+                writeln!(out, "backed up the store and {files} files, {how}")?;
+            }
+            Action::Restore { file, seal } => {
+                let (kept, passphrase) = (kept(&section)?, seal.passphrase()?);
+                let restored =
+                    tokio::task::spawn_blocking(move || kept.restore(&file, passphrase.as_deref())).await??;
+                let tasks =
+                    restored.tasks.map_or_else(|| "no store".to_owned(), |tasks| format!("{tasks} tasks"));
+                writeln!(out, "restored {tasks} and {} files", restored.files)?;
             }
             Action::Check => {
                 let url = store_url(&section)?;

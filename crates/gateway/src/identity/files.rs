@@ -28,6 +28,12 @@ pub(crate) fn make_private(directory: &Path) -> anyhow::Result<()> {
     })
 }
 
+/// Makes a directory that may hold what is not the gateway's, too; private if it is not there.
+pub(crate) fn make_parent(directory: &Path) -> anyhow::Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.with_context(|| format!("cannot make the directory {}", directory.display()))
+}
+
 /// Reads a file of the data directory; none if it is not there. What only leads to one is not followed: whoever could put it there
 /// would choose what is believed.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {

@@ -15,11 +15,11 @@ fn said(output: &Output) -> String {
     [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
 }
 
-/// Puts a copy where the data of another home is.
+/// Puts a backup where the data of another home is.
 fn restore(from: &Home, copy: &str) -> Home {
     let home = Home::new(&[]);
-    std::fs::create_dir(home.path("data")).unwrap();
-    std::fs::copy(from.path(copy), home.path("data/chancery.db")).unwrap();
+    let restored = home.store(&["restore", from.path(copy).to_str().unwrap()]);
+    assert!(restored.status.success(), "{}", said(&restored));
     home
 }
 
@@ -120,7 +120,9 @@ async fn a_changed_byte_is_found() {
     let copy = home.path("copy.db");
     let backup = home.store(&["backup", copy.to_str().unwrap()]);
     assert!(backup.status.success(), "{}", said(&backup));
-    let bytes = std::fs::read(&copy).unwrap();
+    let restored = restore(&home, "copy.db");
+    let file = restored.path("data/chancery.db");
+    let bytes = std::fs::read(&file).unwrap();
     for number in [10, 25, 39] {
         // It may be there several times, and once of these where nobody looks any more.
         let needle = format!("a text to be kept, number {number}").into_bytes();
@@ -130,8 +132,8 @@ async fn a_changed_byte_is_found() {
         for at in places {
             damaged[at + 2] ^= 1;
         }
-        std::fs::write(home.path("damaged.db"), damaged).unwrap();
-        let output = restore(&home, "damaged.db").store(&["check"]);
+        std::fs::write(&file, damaged).unwrap();
+        let output = restored.store(&["check"]);
         assert!(!output.status.success(), "{}", said(&output));
         assert!(said(&output).contains("the store is damaged"), "{}", said(&output));
         assert_eq!(said(&output).matches("cannot be read").count(), 1, "one task: {}", said(&output));

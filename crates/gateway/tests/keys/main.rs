@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing where it must be has failed")]
 
+mod backup;
 mod budget;
 mod cards;
 mod gateway;

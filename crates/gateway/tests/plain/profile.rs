@@ -102,6 +102,9 @@ async fn probes_are_beside_the_agents_where_the_operator_wants_them() {
     let gateway = Gateway::start_with_key(&format!("[server]\nprobes = true\n{ECHO}"), "alice");
     let ready = get(&format!("{}/readyz", gateway.url()), &[]).await;
     assert_eq!(ready.status, 200);
-    assert_eq!(ready.json(), serde_json::json!({"ready": true, "parts": {"store": "ok", "server": "ok"}}));
+    assert_eq!(
+        ready.json(),
+        serde_json::json!({"ready": true, "parts": {"store": "ok", "disk": "ok", "server": "ok"}})
+    );
     assert_eq!(get(&format!("{}/livez", gateway.url()), &[]).await.text, "ok\n");
 }
