@@ -117,7 +117,7 @@ impl Rates {
             (Err(denied), Mode::Observe) => {
                 let (reason, limit) = (&*denied.reason, denied.limit.as_deref());
                 tracing::warn!(gate = GATE, reason, limit, "would deny: {denied}");
-                Ok(denied.quota)
+                Ok(denied.quota.map(|quota| *quota))
             }
             (counted, _) => counted.map(Some),
         }
@@ -133,7 +133,7 @@ impl Rates {
     }
 
     /// Counts a request of an anonymous caller. Those whose address is not known share one bucket.
-    pub fn anonymous(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Counted>, Denied> {
+    pub fn anonymous(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Quota>, Denied> {
         let Some(buckets) = &self.anonymous else { return Ok(None) };
         let counted = buckets.count(&source.map(network), now).map(Some);
         counted.map_err(|wait| refusal(buckets.limit, wait, || anonymous_from(source)))
@@ -202,7 +202,7 @@ fn refusal(limit: RateLimit, wait: Duration, who: impl Fn() -> String) -> Denied
     let mut denied = Denied::new(GATE, DeniedKind::Exhausted, RATE_LIMITED);
     denied.limit = Some(format!("{} requests a second for {}", limit.per_second, who()));
     denied.remaining = Some("0".to_owned());
-    denied.quota = Some(Quota { limit: limit.burst.into(), remaining: 0, reset: Some(wait) });
+    denied.quota = Some(Box::new(Quota { limit: limit.burst.into(), remaining: 0, reset: Some(wait) }));
     denied.retry_after = Some(wait);
     denied.hint = Some("ask less often".to_owned());
     denied

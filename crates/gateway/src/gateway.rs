@@ -12,7 +12,7 @@ use chancery_store::{Store, StoreLimits};
 use crate::admin::{self, ContainedFile, Desk};
 use crate::config::{Config, JsonRpcStatus, Listen, ProxyHeader, StoreSection};
 use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Reloader, Roster};
-use crate::govern::{Foundations, Governor, breaker, pools};
+use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, LiveKeys, Signatory, federation, files};
 use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
 use crate::plain::{Plain, PlainRoutes, Seal};
@@ -43,12 +43,7 @@ impl Gateway {
         let identities = Identities::open(&config)?;
         let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config.store)?);
-        let surroundings = Surroundings::new(
-            pools(&config)?,
-            store.clone(),
-            config.outbound.clone(),
-            breaker(&config.routing),
-        );
+        let surroundings = Surroundings::new(pools(&config)?, store.clone(), &config);
         let (keys, inboxes) = (surroundings.keys.clone(), surroundings.inboxes.clone());
         let Agents { offers, governed, asked, absent } =
             fleet::build(config.agent.clone(), surroundings.clone()).await?;

@@ -22,7 +22,7 @@ pub struct Denied {
     /// What is left.
     pub remaining: Option<String>,
     /// The same limit in numbers, where it can be counted.
-    pub quota: Option<Quota>,
+    pub quota: Option<Box<Quota>>,
     /// When trying again makes sense.
     pub retry_after: Option<Duration>,
     /// What to do about it.

@@ -88,7 +88,8 @@ impl Guard for Gatekeeper {
         if *requests > limit {
             let mut denied = Denied::new("rate", DeniedKind::Exhausted, "RATE_LIMITED");
             let wait = Some(std::time::Duration::from_secs(7));
-            (denied.retry_after, denied.quota) = (wait, Some(Quota { limit, remaining: 0, reset: wait }));
+            (denied.retry_after, denied.quota) =
+                (wait, Some(Box::new(Quota { limit, remaining: 0, reset: wait })));
             return Err(denied);
         }
         let reset = Some(std::time::Duration::from_millis(1500));

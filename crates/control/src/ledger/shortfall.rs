@@ -138,7 +138,7 @@ impl Shortfall {
         denied.remaining = Some(self.metric.text(self.remaining));
         denied.retry_after = self.retry_after();
         let (limit, remaining, reset) = (self.cap, self.remaining, denied.retry_after);
-        denied.quota = Some(Quota { limit, remaining, reset });
+        denied.quota = Some(Box::new(Quota { limit, remaining, reset }));
         denied.hint = Some(self.hint());
         denied
     }

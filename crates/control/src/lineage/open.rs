@@ -260,7 +260,7 @@ fn full(most: usize) -> Denied {
     Denied {
         limit: Some(most.to_string()),
         remaining: Some("0".into()),
-        quota: Some(Quota { limit: most as u64, remaining: 0, reset: Some(WHEN_ENDED) }),
+        quota: Some(Box::new(Quota { limit: most as u64, remaining: 0, reset: Some(WHEN_ENDED) })),
         retry_after: Some(WHEN_ENDED),
         hint: Some("try again when other calls have ended".into()),
         ..Denied::new(GATE, DeniedKind::Exhausted, TOO_MANY_OPEN_CALLS)

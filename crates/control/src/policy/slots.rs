@@ -121,7 +121,7 @@ pub(crate) fn exceeded(most: u32, taken: u32) -> Option<Denied> {
         limit: Some(most.to_string()),
         observed: Some(taken.saturating_add(1).to_string()),
         remaining: Some("0".into()),
-        quota: Some(Quota { limit: most.into(), remaining: 0, reset: Some(WHEN_ENDED) }),
+        quota: Some(Box::new(Quota { limit: most.into(), remaining: 0, reset: Some(WHEN_ENDED) })),
         retry_after: Some(WHEN_ENDED),
         hint: Some("wait until a call of yours for this skill has ended".into()),
         ..Denied::new(GATE, DeniedKind::Exhausted, CONCURRENCY_EXCEEDED)

@@ -158,7 +158,7 @@ pub(super) fn too_many_tasks(limit: usize) -> Denied {
     Denied {
         kind: DeniedKind::Exhausted,
         limit: Some(format!("{limit} open tasks")),
-        quota: Some(Quota { limit: limit as u64, remaining: 0, reset: Some(TRIAL_WAIT) }),
+        quota: Some(Box::new(Quota { limit: limit as u64, remaining: 0, reset: Some(TRIAL_WAIT) })),
         retry_after: Some(TRIAL_WAIT),
         ..denied(TOO_MANY_OPEN_TASKS, "wait until tasks of this pool have ended")
     }

@@ -196,14 +196,14 @@ impl Pool {
     }
 
     /// What the card of a peer says that it can do.
-    pub fn declares(&self, peer: &str, skills: Vec<Arc<str>>) {
+    pub fn declares(&self, peer: &str, skills: &[Arc<str>]) {
         let mut roster = self.roster.write().unwrap_or_else(PoisonError::into_inner);
         let is_new = roster.member(peer).is_some_and(|member| member.peer.skills != skills);
         if !is_new {
             return;
         }
         let redeclared = |member: &Member| match *member.peer.name == *peer {
-            true => member.redeclared(Peer { skills: skills.clone(), ..Peer::clone(&member.peer) }),
+            true => member.redeclared(Peer { skills: skills.to_vec(), ..Peer::clone(&member.peer) }),
             false => member.clone(),
         };
         let members = roster.members.iter().map(redeclared).collect();

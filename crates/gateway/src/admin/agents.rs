@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use chancery_control::Governed;
+use chancery_control::routing::Snapshot;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -52,8 +53,8 @@ pub(super) async fn breakers(State(desk): State<Arc<Desk>>) -> Json<Value> {
 }
 
 fn members(desk: &Desk, agent: &Governed) -> Vec<Value> {
-    let all = desk.members(agent);
-    all.iter().map(|one| member(one, desk.reloader.fleet().health_in(&agent.name, &one.peer.name))).collect()
+    let health = |one: &Snapshot| desk.reloader.fleet().health_in(&agent.name, &one.peer.name);
+    desk.members(agent).iter().map(|one| member(one, health(one).as_ref())).collect()
 }
 
 /// Cuts an agent off: refuses what is new, stops what runs, which ends its streams.

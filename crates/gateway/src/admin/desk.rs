@@ -109,7 +109,7 @@ pub(super) async fn reload(State(desk): State<Arc<Desk>>) -> Result<Json<Value>,
 }
 
 /// A member of a pool, or an agent elsewhere that is none, to read.
-pub(super) fn member(snapshot: &Snapshot, health: Option<Health>) -> Value {
+pub(super) fn member(snapshot: &Snapshot, health: Option<&Health>) -> Value {
     let (standing, until) = match snapshot.standing {
         Standing::In => ("in", None),
         Standing::OnTrial => ("on trial", None),

@@ -209,7 +209,7 @@ mod tests {
         for length in [head, head + piece, head + 2 * piece, whole.len() - 1] {
             assert!(opened(&whole[..length], SECRET).is_err(), "{length}");
         }
-        let mut swapped = whole.clone();
+        let mut swapped = whole;
         swapped[head..head + 2 * piece].rotate_left(piece);
         assert!(opened(&swapped, SECRET).is_err());
     }

@@ -76,12 +76,15 @@ enum Status {
     Unhealthy,
 }
 
+/// A pool, and one of its members.
+type InPool = (Arc<str>, Arc<str>);
+
 /// What was found out about the members elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     agents: RwLock<HashMap<Arc<str>, Health>>,
     /// Those of pools, by agent and member.
-    members: RwLock<HashMap<(Arc<str>, Arc<str>), Health>>,
+    members: RwLock<HashMap<InPool, Health>>,
 }
 
 impl Fleet {
@@ -237,7 +240,7 @@ impl Asked {
             own.for_each(|id| add(&mut all, id));
             all.iter().for_each(|id| add(&mut skills, id.clone()));
             if let (Some(member), Some(pool)) = (&ward.name, &self.governed.pool) {
-                pool.declares(member, all);
+                pool.declares(member, &all);
             }
         }
         self.governed.skills.learn(skills);

@@ -33,8 +33,9 @@ use chancery_store::Store;
 use serde_json::{Value, json};
 
 use crate::config::{
-    AgentKind, AgentSection, Cardinality, OutboundSection, RuntimeSection, SkillSection, Trust,
+    AgentKind, AgentSection, Cardinality, Config, OutboundSection, RuntimeSection, SkillSection, Trust,
 };
+use crate::govern::breaker;
 use singleton::Singleton;
 
 pub(crate) use command::located;
@@ -66,12 +67,8 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     /// Those of a gateway that begins, with this store.
-    pub(crate) fn new(
-        pools: HashMap<String, Arc<Pool>>,
-        store: Arc<Store>,
-        outbound: OutboundSection,
-        breaker: BreakerSettings,
-    ) -> Self {
+    pub(crate) fn new(pools: HashMap<String, Arc<Pool>>, store: Arc<Store>, config: &Config) -> Self {
+        let (outbound, breaker) = (config.outbound.clone(), breaker(&config.routing));
         let inboxes = Arc::new(Inboxes::new(store.clone()));
         Self { pools, keys: Arc::default(), store, inboxes, neighbours: Arc::default(), outbound, breaker }
     }

@@ -133,7 +133,7 @@ impl From<&Error> for Failure {
         };
         data.fields = error.violations().iter().map(field).collect();
         if let Some(Denied { gate, limit, observed, remaining, hint, quota, .. }) = error.denied() {
-            failure.quota = *quota;
+            failure.quota = quota.as_deref().copied();
             data.gate = Some(gate.to_string());
             (data.limit, data.observed) = (limit.clone(), observed.clone());
             (data.remaining, data.hint) = (remaining.clone(), hint.clone());

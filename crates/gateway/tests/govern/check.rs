@@ -31,19 +31,17 @@ fn expect(config: &str, expected: &[(&str, &str)], prepare: &[&[&str]]) {
 
 #[test]
 fn what_is_no_amount_and_all_else_is_told_at_once() {
-    let config = format!(
-        "[budget.global]\nmax_usd_per_minute = nan\nmax_usd_per_hour = inf\nmax_usd_per_day = \"lots\"\n\
+    let config = "[budget.global]\nmax_usd_per_minute = nan\nmax_usd_per_hour = inf\nmax_usd_per_day = \"lots\"\n\
          max_usd_per_month = 0.0000001\n[budget.caller]\nmax_usd_per_hour = -1.5\nmax_usd_per_day = \"1e9999\"\n\
          max_usd_per_month = 99999999999999999999.0\n[budget]\nunknown_cost = \"hold:0.0000001\"\n\
          [policy.a]\nmax_cost_usd = \"infinity\"\nagents = [\"ghost\"]\n[recursion]\nmax_cal_depth = 3\n\
          revisit_allowlist = [\n  \"spectre\",\n]\n[budget.agents.wraith]\nmax_tasks_per_day = 1\n\
          [routing]\ndefault_selector = \"fastest\"\n\
-         [[agent]]\nname = \"echo\"\nkind = \"builtin\"\nprice = {{ per_call = 0.00000001 }}\n"
-    );
+         [[agent]]\nname = \"echo\"\nkind = \"builtin\"\nprice = { per_call = 0.00000001 }\n";
     let no_amount = "is no amount of US dollars";
     let too_small = "less than a millionth";
     expect(
-        &config,
+        config,
         &[
             ("nan", no_amount),
             ("= inf", no_amount),

@@ -150,8 +150,8 @@ pub(crate) fn error_headers(response: &mut Response<Body>, error: &Error) {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if let Some(quota) = error.denied().and_then(|denied| denied.quota) {
-        put_quota(response.headers_mut(), &quota);
+    if let Some(quota) = error.denied().and_then(|denied| denied.quota.as_deref()) {
+        put_quota(response.headers_mut(), quota);
     }
 }
 
