@@ -134,7 +134,7 @@ mod tests {
             assert_eq!(damage(&log[..length]).unwrap(), None, "{length}");
         }
         // What is left of an earlier log is none, either.
-        let mut older = log.clone();
+        let mut older = log;
         let at = older.len() - 4096 - FRAME_HEAD_BYTES;
         older[at + 8..at + 16].fill(7);
         assert_eq!(damage(&*older).unwrap(), None);
