@@ -135,8 +135,8 @@ impl Rates {
     /// Counts a request of an anonymous caller. Those whose address is not known share one bucket.
     pub fn anonymous(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Quota>, Denied> {
         let Some(buckets) = &self.anonymous else { return Ok(None) };
-        let counted = buckets.count(&source.map(network), now).map(Some);
-        counted.map_err(|wait| refusal(buckets.limit, wait, || anonymous_from(source)))
+        let counted = buckets.count(&source.map(network), now);
+        self.judged(counted.map_err(|wait| refusal(buckets.limit, wait, || anonymous_from(source))))
     }
 
     /// How much of its limit a caller has left. Nothing is counted.

@@ -26,8 +26,15 @@ const MANIFEST: &str = "manifest.json";
 const STORE: &str = "store.db";
 const DATA: &str = "data/";
 /// The files of the data directory that outlast a process.
-const KEPT: [&str; 7] =
-    ["secret", "keys.json", "key-uses.json", "signing-keys.json", "contained.json", "adjustments.json", "adjusted.json"];
+const KEPT: [&str; 7] = [
+    "secret",
+    "keys.json",
+    "key-uses.json",
+    "signing-keys.json",
+    "contained.json",
+    "adjustments.json",
+    "adjusted.json",
+];
 const FORMAT: u32 = 1;
 /// What is read of a file of the data directory.
 const LARGEST: u64 = 256 << 20;

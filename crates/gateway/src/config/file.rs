@@ -437,7 +437,7 @@ impl Default for StoreSection {
 impl Default for RateSection {
     fn default() -> Self {
         let anonymous = RateLimit { per_second: 1000, burst: Some(2000) };
-        Self { caller: None, source: None, anonymous }
+        Self { mode: Mode::default(), caller: None, source: None, anonymous }
     }
 }
 

@@ -246,5 +246,6 @@ pub(super) fn rates(rate: &RateSection) -> Rates {
         per_second: limit.per_second,
         burst: limit.burst.unwrap_or(limit.per_second),
     };
-    Rates::new(rate.caller.map(limit), rate.source.map(limit), Some(limit(rate.anonymous))).mode(mode(rate.mode))
+    Rates::new(rate.caller.map(limit), rate.source.map(limit), Some(limit(rate.anonymous)))
+        .mode(mode(rate.mode))
 }

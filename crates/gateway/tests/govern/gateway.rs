@@ -87,7 +87,7 @@ impl Gateway {
         self.stop();
         between(self.folder.path());
         let log = std::fs::File::create(self.folder.path().join("log")).expect("it is made");
-        (self.child, self.url) = serve(self.folder.path(), log.into());
+        (self.child, self.url) = serve(self.folder.path(), self.key.is_none(), log.into());
     }
 
     /// Its host and port.
