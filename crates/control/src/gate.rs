@@ -11,6 +11,7 @@ use chancery_protocol::{
 use smallvec::SmallVec;
 
 use crate::Millis;
+use crate::identity::call_of;
 use crate::ledger::{Account, Estimate, Reservation, Tariff};
 use crate::lineage::Descent;
 use crate::plane::{Governed, Plane};
@@ -175,12 +176,16 @@ impl Passage {
         }
     }
 
-    /// By whose rules the call is judged: those of its caller, and those of whoever began what it is made for.
+    /// By whose rules the call is judged: those of its caller, and those of whoever began what it is made for. Who acts for
+    /// a call has no rules of its own.
     pub(crate) fn judged_by(&self) -> impl Iterator<Item = (&Principal, Subject<'_>)> {
         let context = &self.call.context;
         let own = (&context.principal, &context.identity);
         let root = self.given.root_caller.as_ref().map(|root| (&root.principal, &root.identity));
-        std::iter::once(own)
+        let has_own = root.is_none() || call_of(&context.principal).is_none();
+        has_own
+            .then_some(own)
+            .into_iter()
             .chain(root)
             .map(|(principal, identity)| (principal, Subject::new(principal, identity)))
     }

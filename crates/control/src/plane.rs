@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use chancery_protocol::{Amount, BoxFuture, Edge, Hold as _, HopId, Principal, Settled, TaskId};
+use chancery_protocol::{Amount, BoxFuture, Caller, Edge, Hold as _, HopId, Principal, Settled, TaskId};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
@@ -14,7 +14,7 @@ use crate::Millis;
 use crate::containment::Containment;
 use crate::foreign::ForeignRoots;
 use crate::held::Held;
-use crate::identity::IdentityResolver;
+use crate::identity::{IdentityResolver, call_of};
 use crate::ledger::{Account, Ledger, Prices, Scope, Unlimited};
 use crate::lineage::{Lineage, Open};
 use crate::policy::{Policy, Slots};
@@ -226,6 +226,12 @@ impl Plane {
     /// The account of what an agent has reported above what its calls could pay for, if that is limited.
     pub(crate) fn overruns_of(&self, agent: &Arc<str>, now: Millis) -> Option<Arc<Account>> {
         self.ledger.account(&Scope::Overrun(agent.clone()), now)
+    }
+
+    /// As whom somebody is judged and counted who [acts for a call](crate::identity::within_call): whoever began it all, while
+    /// that call is open. None for everybody else.
+    pub fn root_caller(&self, principal: &Principal) -> Option<Caller> {
+        Some(self.held(call_of(principal)?)?.payer.clone())
     }
 
     /// The open call of this id.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Denied, Error, Json, JsonError, JsonObject, Message, Part, Principal,
+    Artifact, ArtifactId, ContextId, Denied, Error, HopId, Json, JsonError, JsonObject, Message, Part, Principal,
     StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
 };
 use serde::Serialize;
@@ -253,6 +253,11 @@ impl Turn {
             Some(hold) => hold.lineage().map(str::to_owned),
             None => self.incoming.context.lineage.clone(),
         }
+    }
+
+    /// The id of the call that the turn answers, where gates have let it through.
+    pub fn call_id(&self) -> Option<HopId> {
+        self.sink.hold().map(|hold| hold.hop())
     }
 
     /// Ends the turn with a question; the answer starts the next one.

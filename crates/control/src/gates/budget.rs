@@ -6,6 +6,7 @@ use chancery_protocol::{BilledParty, BoxFuture, Caller, Denied, DeniedKind, Prin
 
 use crate::foreign;
 use crate::gate::{Continue, Gate, Passage, Verdict};
+use crate::identity::call_of;
 use crate::ledger::{
     Account, Accounts, Admission, Cap, Limited, Metric, Scope, Standing, UNATTRIBUTED, check_by, exceeded,
 };
@@ -55,7 +56,7 @@ impl Gate for BudgetGate {
                 .map_err(Denied::from)
                 .into();
         }
-        let caller = passage.call.context.principal.id.clone();
+        let caller = waits_as(passage).id.clone();
         let deadline = plane.until(passage.call.context.deadline, passage.now);
         match plane.ledger.admit(&terms.edition, &caller, accounts, estimate.hold, deadline, passage.now) {
             Ok(Admission::Reserved(reservation)) => {
@@ -78,6 +79,13 @@ impl Gate for BudgetGate {
             Err(refusal) => Verdict::Deny(refusal.into()),
         }
     }
+}
+
+/// Whose turn it is when there is room: who acts for a call has no place in the line of its own.
+fn waits_as(passage: &Passage) -> &Principal {
+    let principal = &passage.call.context.principal;
+    let payer = passage.given.payer.as_ref().filter(|_| call_of(principal).is_some());
+    payer.map_or(principal, |payer| &payer.principal)
 }
 
 /// What was spent before for the call of another gateway that this one is made for, by the record, if nobody has it in memory.

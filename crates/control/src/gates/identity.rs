@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Denied, Identity, LINEAGE_EXTENSION, Operation, Proof};
+use chancery_protocol::{Denied, DeniedKind, Identity, LINEAGE_EXTENSION, Operation, Proof};
 use serde::Deserialize;
 
 use crate::gate::{Gate, Passage, Verdict, is_send};
-use crate::identity::Access;
+use crate::identity::{Access, OUTSIDE_OF_CALL, call_of, is_within_call};
 use crate::lineage::{Arrival, Descent, Traceparent};
 use crate::policy;
 use crate::terms::Mode;
@@ -14,6 +14,18 @@ use crate::terms::Mode;
 /// The first gate, for every operation.
 #[derive(Debug)]
 pub struct IdentityGate;
+
+/// Who acts for a call asks for more than that.
+fn outside_of_call(operation: Operation) -> Denied {
+    let allowed =
+        "messages without a receiver of notifications, and to see, list, watch and cancel what they began";
+    Denied {
+        limit: Some(allowed.into()),
+        observed: Some(operation.method().into()),
+        hint: Some("for more than that, the agent calls with a key of its own".into()),
+        ..Denied::new(IdentityGate.name(), DeniedKind::Forbidden, OUTSIDE_OF_CALL)
+    }
+}
 
 /// The lineage extension in the metadata of a message.
 #[derive(Deserialize)]
@@ -49,8 +61,16 @@ impl IdentityGate {
     fn unauthorized(&self, passage: &mut Passage) -> Option<Denied> {
         let operation = passage.operation();
         let context = &passage.call.context;
+        let acts_for_call = call_of(&context.principal).is_some();
+        if acts_for_call && !is_within_call(&passage.call.request) {
+            return Some(outside_of_call(operation));
+        }
+        let access = match passage.given.root_caller.as_ref().filter(|_| acts_for_call) {
+            Some(root_caller) => Access::new(root_caller, &context.agent, operation),
+            None => Access::of(context, operation),
+        };
         if let Some(resolver) = &passage.terms.resolver
-            && let Err(denied) = resolver.resolve(&Access::of(context, operation))
+            && let Err(denied) = resolver.resolve(&access)
         {
             return Some(denied);
         }
@@ -65,7 +85,7 @@ impl IdentityGate {
     }
 
     /// Keeps in sight who began what the call is made for. An agent that calls in the name of its caller is in the groups of
-    /// its caller; one that calls in its own name is judged beside whom it calls for.
+    /// its caller; one that calls in its own name is judged beside whom it calls for, and one that acts for the call in their place.
     fn remember_root_caller(passage: &mut Passage, descent: &Descent) {
         let parent = descent.parent.as_ref().and_then(|parent| passage.plane.held(parent.hop));
         let Some(root_caller) = parent.map(|parent| parent.payer.clone()) else { return };
@@ -86,12 +106,14 @@ impl IdentityGate {
             Some(_) => None,
             None => passage.extension::<Carried>(LINEAGE_EXTENSION).map(|carried| carried.token),
         };
+        let token = context.lineage.clone().or(carried);
+        let (realm, agent) = (context.principal.realm.clone(), context.identity.agent.clone());
         let trace = context.traceparent.as_deref().and_then(Traceparent::parse);
         let arrival = Arrival {
-            realm: &context.principal.realm,
-            agent: context.identity.agent.as_ref(),
+            realm: &realm,
+            agent: agent.as_ref(),
             anonymous: context.identity.proof == Proof::Anonymous,
-            token: context.lineage.as_deref().or(carried.as_deref()),
+            token: token.as_deref(),
             trace: trace.map(|seen| seen.trace),
         };
         let lineage = &passage.terms.lineage;
@@ -102,6 +124,10 @@ impl IdentityGate {
             }
             Err(denied) => return Err(denied),
         };
+        if let Some(within) = token.as_deref().and_then(|token| descent.caller_within(&arrival, token)) {
+            let context = &mut passage.call.context;
+            (context.principal, context.identity) = (within.principal, within.identity);
+        }
         Self::remember_root_caller(passage, &descent);
         passage.note("identity", || format!("on behalf of: {:?}, depth {}", descent.basis, descent.depth));
         passage.given.descent = Some(descent);

@@ -10,6 +10,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::api_key::{self, KeyRecord};
 use super::secret::{Keyed, ServerSecret};
+use super::within::is_reserved;
 use crate::Millis;
 
 /// Verifies API keys. Readers take no lock; the records can be replaced at any time, and count from the next call on.
@@ -52,6 +53,14 @@ pub enum RecordError {
     /// The key is for the caller name of everybody who is anonymous.
     #[error("the caller name `anonymous` is reserved; give the key another name: {id}")]
     Anonymous {
+        /// Of the key.
+        id: String,
+    },
+    /// The key is for somebody whose name only calls that are open have.
+    #[error(
+        "a key cannot be for a caller whose name begins with `call:` or `unattributed/`; give it another name: {id}"
+    )]
+    Reserved {
         /// Of the key.
         id: String,
     },
@@ -139,6 +148,9 @@ impl Key {
         let principal = Principal { realm: record.realm.clone(), id: record.caller.clone() };
         if principal.is_anonymous() {
             return Err(RecordError::Anonymous { id: record.id.clone() });
+        }
+        if is_reserved(&record.caller) {
+            return Err(RecordError::Reserved { id: record.id.clone() });
         }
         let identity = Identity {
             proof: Proof::ApiKey,
@@ -263,6 +275,8 @@ mod tests {
         assert_eq!(ring.replace(&[record.clone(), record]), Err(RecordError::Twice { id }));
         let (_, anonymous) = made(&secret, "anonymous");
         assert!(matches!(ring.replace(&[anonymous]), Err(RecordError::Anonymous { .. })));
+        let (_, reserved) = made(&secret, "call:0199a0b0-0000-7000-8000-000000000000/planner");
+        assert!(matches!(ring.replace(&[reserved]), Err(RecordError::Reserved { .. })));
         assert_eq!(ring.len(), 1);
         assert!(ring.verify(key.text(), NOW).is_ok());
     }

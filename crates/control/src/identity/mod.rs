@@ -12,6 +12,7 @@
 //! | `spent` | tokens that count only once |
 //! | `authenticator` | credentials in, a caller out; the schemes for the card |
 //! | `resolver`, `allow_list` | who may come in |
+//! | `within` | who acts for a call that is open |
 //! | `key_set` | the gateway's own signing keys, and how they change |
 //!
 //! ```
@@ -52,6 +53,7 @@ mod key_set;
 mod resolver;
 mod secret;
 mod spent;
+mod within;
 
 pub use agent_ring::{AgentError, AgentProof, AgentRing, TokenRefusal, TokenRules, TrustedAgent};
 pub use agent_token::{BodyBinding, MAX_LIFETIME, mint_agent_token};
@@ -62,6 +64,8 @@ pub use key_ring::{KeyRefusal, KeyRing, RecordError};
 pub use key_set::KeySet;
 pub use resolver::{Access, AllowAll, IdentityResolver};
 pub use secret::ServerSecret;
+pub use within::{OUTSIDE_OF_CALL, call_of, is_reserved, within_call};
+pub(crate) use within::{caller_within, is_within_call};
 
 /// The name of the gate.
 pub const GATE: &str = "identity";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{CallOrigin, Denied, HopId};
+use chancery_protocol::{CallOrigin, Caller, Denied, HopId};
 
 use super::Lineage;
 use super::context::{TaskContext, Visit, Visited};
@@ -12,6 +12,7 @@ use super::seats::Standing;
 use super::token::{Foreign, Proven};
 use super::trace::TraceId;
 use crate::Millis;
+use crate::identity::caller_within;
 
 /// A call as it comes: what was proven about its caller, and what it brought.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +116,12 @@ impl Descent {
         }
     }
 
+    /// See [`Lineage::caller_within`].
+    pub(crate) fn caller_within(&self, arrival: &Arrival<'_>, token: &str) -> Option<Caller> {
+        let parent = self.parent.as_ref().filter(|_| arrival.anonymous && self.basis == Basis::Token)?;
+        Some(caller_within(parent, token))
+    }
+
     pub(super) fn perhaps_for(&self) -> Box<[HopId]> {
         self.perhaps_for.clone()
     }
@@ -170,6 +177,12 @@ impl Lineage {
     pub fn is_insider(&self, arrival: &Arrival<'_>, now: Millis) -> bool {
         let descent = self.descent(arrival, now);
         descent.is_ok_and(|descent| !matches!(descent.basis, Basis::Fresh | Basis::Foreign(_)))
+    }
+
+    /// Who it is that has proven nothing but that it works on a call that is open here, if it has.
+    pub fn caller_within(&self, arrival: &Arrival<'_>, now: Millis) -> Option<Caller> {
+        let token = arrival.token.filter(|_| arrival.anonymous)?;
+        self.descent(arrival, now).ok()?.caller_within(arrival, token)
     }
 
     fn descent(&self, arrival: &Arrival<'_>, now: Millis) -> Result<Descent, Denied> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use chancery_control::Millis;
-use chancery_control::identity::{ApiKey, KeyRecord};
+use chancery_control::identity::{ApiKey, KeyRecord, is_reserved};
 use chancery_protocol::Timestamp;
 use chancery_protocol::signing::SigningKey;
 use clap::{Args, Subcommand};
@@ -75,6 +75,9 @@ impl KeyCommand {
         let mut file = KeyFile::open(&data)?;
         match self.action {
             Action::Create { caller, realm, group, agent, days } => {
+                if is_reserved(&caller) {
+                    bail!("no caller can have a name that begins with `call:` or `unattributed/`: {caller}");
+                }
                 let key = ApiKey::generate()?;
                 let now = Timestamp::now();
                 let mut record = KeyRecord::new(&key, &file.secret, realm.as_str(), caller.as_str(), now);

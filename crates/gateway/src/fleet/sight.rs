@@ -28,7 +28,7 @@ impl Formation {
 
     /// A member as a caller sees it, if it may be seen.
     pub(crate) fn seen(&self, caller: &Caller, member: &Member) -> Option<Seen> {
-        let terms = &self.regime.terms;
+        let (terms, caller) = (&self.regime.terms, &*self.regime.judged_as(caller));
         if !may_send(terms, caller, &member.name) {
             return None;
         }

@@ -1,6 +1,7 @@
 //! One configuration, as far as it decides about calls: never changed, and found as a whole by every request. What is exchanged
 //! when another is put in force is this, and with it everything that a call meets.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -70,6 +71,11 @@ impl Regime {
         &self.lasting.plane
     }
 
+    /// By whose rules somebody may do anything: its own, unless it acts for a call.
+    pub(crate) fn judged_as<'a>(&self, caller: &'a Caller) -> Cow<'a, Caller> {
+        self.plane().root_caller(&caller.principal).map_or(Cow::Borrowed(caller), Cow::Owned)
+    }
+
     /// The gates in front of an agent.
     pub(crate) fn pipeline(&self, agent: &str) -> Option<Arc<Pipeline>> {
         self.posts.read().get(agent).map(|post| post.pipeline.clone())
@@ -137,16 +143,14 @@ impl Guard for Regime {
         true
     }
 
+    fn acting(&self, caller: Caller, lineage: Option<&str>) -> Caller {
+        let within = self.terms.lineage.caller_within(&arrival(&caller, lineage), self.plane().hands.now());
+        within.unwrap_or(caller)
+    }
+
     /// Agents of this fleet, and whoever has the token of a call that is open here.
     fn is_insider(&self, caller: &Caller, lineage: Option<&str>) -> bool {
-        let arrival = Arrival {
-            realm: &caller.principal.realm,
-            agent: caller.identity.agent.as_ref(),
-            anonymous: caller.identity.proof == Proof::Anonymous,
-            token: lineage,
-            trace: None,
-        };
-        self.terms.lineage.is_insider(&arrival, self.plane().hands.now())
+        self.terms.lineage.is_insider(&arrival(caller, lineage), self.plane().hands.now())
     }
 
     fn readmit(&self, agent: &str, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {
@@ -172,12 +176,23 @@ impl Guard for Regime {
                 let of_all = self.rates.caller(&caller.principal, now)?;
                 Ok(of_address.into_iter().chain(of_all).min_by_key(|quota| quota.remaining))
             }
-            Some(caller) => self.rates.caller(&caller.principal, now),
+            Some(caller) => self.rates.caller(&self.judged_as(caller).principal, now),
         }
     }
 
     fn count_cancel(&self, source: Option<IpAddr>, caller: &Caller) -> Result<(), Denied> {
-        self.rates.cancel(source, &caller.principal, self.plane().hands.now())
+        self.rates.cancel(source, &self.judged_as(caller).principal, self.plane().hands.now())
+    }
+}
+
+/// Somebody, as far as it is asked on whose behalf it comes.
+fn arrival<'a>(caller: &'a Caller, lineage: Option<&'a str>) -> Arrival<'a> {
+    Arrival {
+        realm: &caller.principal.realm,
+        agent: caller.identity.agent.as_ref(),
+        anonymous: caller.identity.proof == Proof::Anonymous,
+        token: lineage,
+        trace: None,
     }
 }
 

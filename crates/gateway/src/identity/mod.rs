@@ -15,11 +15,11 @@ mod trust;
 
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use chancery_control::Millis;
 use chancery_control::identity::{
     API_KEY_HEADER, AgentRing, AllowList, AllowRule, Authenticator, Credentials, IdentityResolver,
-    KeyRefusal, ServerSecret, TokenRules, TrustedAgent, Unauthenticated, Who,
+    KeyRefusal, ServerSecret, TokenRules, TrustedAgent, Unauthenticated, Who, is_reserved,
 };
 use chancery_protocol::signing::AgentId;
 use chancery_protocol::{Caller, Error, ErrorCode, Timestamp};
@@ -145,6 +145,9 @@ fn agent_ring(config: &Config) -> anyhow::Result<AgentRing> {
 fn trusted(config: &Config, known: &KnownAgent) -> anyhow::Result<TrustedAgent> {
     let id = AgentId::parse(&known.id)
         .with_context(|| format!("the id of agent `{}` cannot be read", known.name))?;
+    if is_reserved(&known.name) {
+        bail!("no agent can have a name that begins with `call:` or `unattributed/`: {}", known.name);
+    }
     let mut agent = TrustedAgent::new(id, known.realm.as_str(), known.name.as_str());
     agent.groups = known.groups.iter().map(|group| group.as_str().into()).collect();
     let is_ours = config.agent.iter().any(|ours| ours.name == known.name);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::anyhow;
+use chancery_control::identity::within_call;
 use chancery_protocol::{Caller, Identity, Proof};
 use chancery_sdk::Turn;
 use parking_lot::Mutex;
@@ -36,19 +37,25 @@ impl TaskKeys {
         self.url.get().map(String::as_str)
     }
 
-    /// Makes a credential for a turn of an agent. What is called with it is called on behalf of the turn, in the name of
-    /// its own caller.
+    /// Makes a credential for a turn of an agent. Whoever has it acts for the call that the turn answers, and has nothing of
+    /// whoever made that.
     pub(crate) fn issue(self: &Arc<Self>, agent: &Arc<str>, turn: &Turn) -> anyhow::Result<TaskKey> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(|error| anyhow!("there is no randomness: {error}"))?;
         let text = bytes.iter().fold(PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"));
+        let (Some(call), Some(lineage)) = (turn.call_id(), turn.lineage()) else {
+            return Err(anyhow!("the turn answers no call that was let through"));
+        };
         let identity = Identity {
             proof: Proof::Application,
             agent: Some(agent.clone()),
-            lineage: turn.lineage().map(Into::into),
+            lineage: Some(lineage.into()),
             ..Identity::default()
         };
-        let caller = Caller { principal: turn.principal().clone(), identity: Arc::new(identity) };
+        let caller = Caller {
+            principal: within_call(&turn.principal().realm, call, agent),
+            identity: Arc::new(identity),
+        };
         self.keys.lock().insert(text.clone(), caller);
         Ok(TaskKey { keys: self.clone(), text })
     }

@@ -178,7 +178,7 @@ impl Talk<'_> {
     /// How long a call may take.
     fn time(&mut self) {
         let most = {
-            let Caller { principal, identity } = self.caller;
+            let Caller { principal, identity } = &*self.plain.regime().judged_as(self.caller);
             let subject =
                 Subject { realm: &principal.realm, caller: &principal.id, groups: &identity.groups };
             let policy = &self.plain.regime().terms.policy;
@@ -223,7 +223,7 @@ impl Talk<'_> {
     fn money_left(&self) -> u64 {
         let (regime, now) = (self.plain.regime(), self.now());
         let edition = &regime.terms.edition;
-        let Caller { principal, identity } = self.caller;
+        let Caller { principal, identity } = &*self.plain.regime().judged_as(self.caller);
         let billed =
             BilledParty { realm: &principal.realm, name: Some(&principal.id), groups: &identity.groups };
         let accounts = regime.plane().ledger.accounts_charged(edition, billed, self.agent(), now);

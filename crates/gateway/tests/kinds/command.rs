@@ -150,7 +150,7 @@ async fn still(path: &Path) {
     }
 }
 
-fn open_to_all(path: &Path) {
+pub(crate) fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
 }

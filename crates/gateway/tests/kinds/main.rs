@@ -4,6 +4,9 @@ mod command;
 mod crash;
 mod endpoint;
 mod gateway;
+#[path = "../fleet/http.rs"]
+#[allow(dead_code, reason = "the other tests use the rest of it")]
+mod http;
 mod inbox;
 mod model;
 #[cfg(target_os = "linux")]
@@ -14,3 +17,4 @@ mod model;
     reason = "what finds nothing has failed; the other tests use the rest"
 )]
 mod wire;
+mod within;

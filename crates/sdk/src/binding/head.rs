@@ -56,9 +56,9 @@ pub(crate) fn context(
             versions.agree(asked.as_ref().map(|(_, value)| &**value), looks)?
         }
     };
-    // What the credential proves cannot be lost by leaving the header out.
-    if context.lineage.is_none() {
-        context.lineage = context.identity.lineage.as_deref().map(str::to_owned);
+    // What the credential proves cannot be lost by leaving the header out, nor be another call's by sending it.
+    if let Some(proven) = context.identity.lineage.as_deref() {
+        context.lineage = Some(proven.to_owned());
     }
     if context.extensions.len() > MAX_EXTENSIONS {
         let text = format!("must have at most {MAX_EXTENSIONS} entries");

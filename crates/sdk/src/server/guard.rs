@@ -32,6 +32,12 @@ pub trait Guard: Send + Sync + 'static {
         false
     }
 
+    /// Who it is that comes with this proof of descent. Whoever has proven nothing else may be somebody by it; the guard knows.
+    fn acting(&self, caller: Caller, lineage: Option<&str>) -> Caller {
+        let _ = lineage;
+        caller
+    }
+
     /// Has a call let through that nobody waits for: one that was waiting when an earlier process ended, or that goes on after
     /// its caller has authenticated elsewhere. None if nobody has to let calls to this agent through.
     fn readmit(&self, agent: &str, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {

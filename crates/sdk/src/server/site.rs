@@ -362,7 +362,10 @@ impl View {
 
     /// The same where only the body says what is asked for. Who asks too often is not refused yet if it may be a cancel.
     pub(super) fn counted(&self, head: &Parts) -> Result<Caller, Error> {
-        let caller = self.authenticated(head)?;
+        let mut caller = self.authenticated(head)?;
+        if let Some(guard) = self.guard() {
+            caller = guard.acting(caller, lineage_of(head));
+        }
         if let (Some(guard), Some(visit)) = (self.guard(), Visit::of(head)) {
             visit.count(&**guard, head, &caller)?;
         }
@@ -470,9 +473,8 @@ impl View {
 
     /// Whether a request comes from somebody for whom internal agents are there.
     pub(super) fn is_insider(&self, head: &Parts) -> bool {
-        let lineage = head.headers.get(LINEAGE_HEADER).and_then(|value| value.to_str().ok());
         self.guard().is_some_and(|guard| {
-            self.authenticated(head).is_ok_and(|caller| guard.is_insider(&caller, lineage))
+            self.authenticated(head).is_ok_and(|caller| guard.is_insider(&caller, lineage_of(head)))
         })
     }
 
@@ -487,4 +489,9 @@ impl View {
         let (retired, task) = (self.table.retired(&mount.name)?, request.task()?);
         retired.served.has_live(&context.principal, task).then(|| retired.clone())
     }
+}
+
+/// The proof of descent that a request brings, as it came.
+fn lineage_of(head: &Parts) -> Option<&str> {
+    head.headers.get(LINEAGE_HEADER).and_then(|value| value.to_str().ok())
 }
