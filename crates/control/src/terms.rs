@@ -10,7 +10,7 @@ use crate::gate::Gate;
 use crate::gates::{
     BudgetGate, ContainmentGate, IdempotencyGate, IdentityGate, LineageGate, PolicyGate, RoutingGate,
 };
-use crate::identity::IdentityResolver;
+use crate::identity::{self, Access, IdentityResolver};
 use crate::ledger::{Cap, Edition, Limits, PriceSettings, Prices};
 use crate::lineage::{Lineage, Rules};
 use crate::policy::Policy;
@@ -123,6 +123,14 @@ impl Terms {
     /// Whether what a gate refuses is refused.
     pub fn mode(&self, gate: &str) -> Mode {
         self.settings.modes.get(gate).copied().unwrap_or_default()
+    }
+
+    /// Whether somebody is on the list of those who may come in, if there is one that counts.
+    pub fn may_come_in(&self, access: &Access<'_>) -> Result<(), Denied> {
+        match &self.resolver {
+            Some(resolver) if self.mode(identity::GATE) == Mode::Enforce => resolver.resolve(access),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a refusal is only written down: one by a gate, for reasons that may be another gate's.

@@ -152,7 +152,7 @@ fn beside(
     Ok(Box::new(move |formation: &Formation| {
         let plain = Plain::new(formation.clone(), readiness.clone(), seal.clone());
         let mut routes: Vec<Arc<dyn Routes>> = vec![
-            Arc::new(InboxRoutes(inboxes.clone())),
+            Arc::new(InboxRoutes { inboxes: inboxes.clone(), terms: formation.regime().terms.clone() }),
             Arc::new(PlainRoutes(plain)),
             Arc::new(Addresses(formation.clone())),
         ];

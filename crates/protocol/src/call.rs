@@ -46,6 +46,8 @@ pub struct Identity {
     pub groups: Vec<Arc<str>>,
     /// The agent of this fleet that the caller is, if it is one.
     pub agent: Option<Arc<str>>,
+    /// The id of the API key that the caller has shown, if it did.
+    pub key: Option<Arc<str>>,
     /// The id of the key that the caller signed with, if it did: a digest of it, the same in every fleet.
     pub agent_id: Option<Arc<str>>,
     /// The proof of descent of every call that is made with the credential, if it was handed out for one turn of an agent.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chancery_protocol::{
-    Artifact, ArtifactId, ContextId, Denied, Error, HopId, Json, JsonError, JsonObject, Message, Part, Principal,
-    StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
+    Artifact, ArtifactId, ContextId, Denied, Error, HopId, Json, JsonError, JsonObject, Message, Part,
+    Principal, StreamResponse, Task, TaskId, TaskState, Usage, media_type_matches,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -125,6 +125,13 @@ impl KeyRing {
         used.filter(|(_, used)| used.0 > 0).collect()
     }
 
+    /// Whether the key of this id lets its owner in now, and how long it will unless it is taken back.
+    pub fn good_until(&self, id: &str, now: Millis) -> Option<Millis> {
+        let keys = self.keys.load();
+        let key = keys.get(id).filter(|key| !key.revoked)?;
+        Some(key.expires.unwrap_or(Millis(u64::MAX))).filter(|expires| *expires > now)
+    }
+
     /// How many keys there are, the revoked ones included.
     pub fn len(&self) -> usize {
         self.keys.load().len()
@@ -156,6 +163,7 @@ impl Key {
             proof: Proof::ApiKey,
             groups: record.groups.clone(),
             agent: record.agent.clone(),
+            key: Some(record.id.as_str().into()),
             ..Identity::default()
         };
         let caller = Caller { principal, identity: Arc::new(identity) };

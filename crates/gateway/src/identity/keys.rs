@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use chancery_control::identity::{KeyRecord, KeyRing, ServerSecret};
 use chancery_protocol::Timestamp;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::files;
 
@@ -20,7 +21,7 @@ const KEYS: &str = "keys.json";
 const USES: &str = "key-uses.json";
 
 /// How often the file is looked at without anybody asking for it.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(250);
 /// How often the last uses are written.
 const WRITE_USES: Duration = Duration::from_secs(10);
 
@@ -41,6 +42,8 @@ pub(crate) struct LiveKeys {
     data: PathBuf,
     read: Mutex<Option<Version>>,
     written: Mutex<KeyUses>,
+    /// Is told whenever there are others.
+    pub(super) changed: watch::Sender<()>,
 }
 
 /// Tells one state of a file from another. Each is written under another name and put in its place.
@@ -121,7 +124,13 @@ impl LiveKeys {
             tracing::warn!("when keys were last used is not known: {error:#}");
             KeyUses::default()
         });
-        let keys = Self { ring, data: data.to_owned(), read: Mutex::new(read), written: Mutex::new(written) };
+        let keys = Self {
+            ring,
+            data: data.to_owned(),
+            read: Mutex::new(read),
+            written: Mutex::new(written),
+            changed: watch::Sender::new(()),
+        };
         Ok((Arc::new(keys), file.secret))
     }
 
@@ -138,6 +147,7 @@ impl LiveKeys {
         match read_records(&path).and_then(|records| Ok(self.ring.replace(&records)?)) {
             Ok(()) => {
                 tracing::info!(file = %path.display(), "the API keys have changed");
+                self.changed.send_replace(());
                 true
             }
             Err(error) => {

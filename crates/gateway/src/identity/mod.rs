@@ -10,6 +10,7 @@
 mod federation;
 pub(crate) mod files;
 mod keys;
+mod revoked;
 mod signing;
 mod trust;
 
@@ -32,6 +33,7 @@ use crate::kinds::TaskKeys;
 
 pub(crate) use federation::federation;
 pub(crate) use keys::{KeyFile, KeyUses, LiveKeys, key_records};
+use revoked::Revoked;
 pub(crate) use signing::{Signatory, SigningKeys};
 pub(crate) use trust::CardTrust;
 
@@ -40,6 +42,7 @@ pub(crate) struct Identities {
     secret: ServerSecret,
     keys: Arc<LiveKeys>,
     authenticator: Arc<Authenticator>,
+    revoked: Revoked,
     anonymous: bool,
 }
 
@@ -67,7 +70,8 @@ impl Identities {
             authenticator = authenticator.with_anonymous();
         }
         tokio::spawn(keys.clone().follow());
-        Ok(Self { secret, keys, authenticator: Arc::new(authenticator), anonymous })
+        let revoked = Revoked::of(&keys);
+        Ok(Self { secret, keys, revoked, authenticator: Arc::new(authenticator), anonymous })
     }
 
     /// The keys, which are followed while the gateway runs.
@@ -87,6 +91,8 @@ impl Identities {
             Some(caller) => Ok(caller),
             None => authenticate(&authenticator, &keys, head),
         });
+        let revoked = self.revoked.clone();
+        server = server.revocation(move |caller| revoked.when(caller));
         for (name, scheme) in self.authenticator.schemes() {
             server = server.security_scheme(name, scheme);
         }

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::gateway::{Gateway, Keys};
+use crate::http as http_call;
 
 /// The agent's side: a stream that it reads.
 pub(crate) struct Reader {
@@ -316,4 +317,64 @@ async fn an_inbox_is_gone_with_its_agent_and_whoever_reads_is_told_so() {
     let task = leave(&client, "hello again").await;
     let mut reader = Reader::open(&gateway, &key, None).await;
     assert_eq!(reader.next().await.data["taskId"], json!(task.id));
+}
+
+/// One more key, once the gateway knows it.
+async fn another(gateway: &Gateway, whose: &[&str]) -> String {
+    let key = gateway.run(&[&["key", "create"], whose].concat()).trim().to_owned();
+    while post(gateway, &key, &json!("x"), "events", &json!({"lease": 1})).await.0 == 401 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    key
+}
+
+#[tokio::test]
+async fn a_lease_belongs_to_the_key_that_took_it() {
+    let (gateway, key) = start("");
+    let other = another(&gateway, &["--caller", "worker", "--agent", "it"]).await;
+    let client = gateway.client("it").await;
+    let first = leave(&client, "one").await;
+    let mut reader = Reader::open(&gateway, &key, None).await;
+    let taken = reader.next().await;
+    drop(reader);
+    let (id, done) = (&taken.data["taskId"], json!({"lease": taken.id, "text": "done"}));
+    assert_eq!(post(&gateway, &other, id, "events", &late_events(&taken)).await.0, 409);
+    assert_eq!(post(&gateway, &other, id, "result", &done).await.0, 409);
+    // Nor is it sent again to whoever says to have missed it.
+    let second = leave(&client, "two").await;
+    let mut reader = Reader::open(&gateway, &other, Some(0)).await;
+    assert_eq!(reader.next().await.data["taskId"], json!(second.id));
+    assert_eq!(post(&gateway, &key, id, "result", &done).await.0, 200);
+    until(&client, &first, TaskState::Completed).await;
+}
+
+#[tokio::test]
+async fn an_inbox_gives_nothing_of_one_realm_to_another() {
+    let (gateway, key) = start("");
+    let elsewhere = another(&gateway, &["--caller", "worker", "--agent", "it", "--realm", "acme"]).await;
+    let mut abroad = Reader::open(&gateway, &elsewhere, None).await;
+    let task = leave(&gateway.client("it").await, "hello").await;
+    let mut reader = Reader::open(&gateway, &key, None).await;
+    let taken = tokio::time::timeout(Duration::from_secs(30), reader.next()).await;
+    let taken = taken.expect("it comes to who may have it");
+    assert_eq!(taken.data["taskId"], json!(task.id));
+    let done = json!({"lease": taken.id, "text": "done"});
+    assert_eq!(post(&gateway, &elsewhere, &taken.data["taskId"], "result", &done).await.0, 409);
+    let of_acme = another(&gateway, &["--caller", "alice", "--realm", "acme"]).await;
+    let headers = [("authorization", &*format!("Bearer {of_acme}")), ("a2a-version", "1.0")];
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "of acme"}]});
+    let params = json!({"message": message, "configuration": {"returnImmediately": true}});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
+    let sent = http_call::post(&format!("{}/agents/it/", gateway.url()), &headers, &body).await.json();
+    assert_eq!(abroad.next().await.data["taskId"], sent["result"]["task"]["id"], "{sent}");
+}
+
+#[tokio::test]
+async fn an_inbox_is_closed_to_an_agent_that_is_on_no_list() {
+    let (gateway, key) = start("[identity]\nallow = [\"caller:somebody\"]\n");
+    let (status, answer) = post(&gateway, &key, &json!("x"), "events", &json!({"lease": 1})).await;
+    assert!(status == 403 && answer.to_string().contains("CALLER_NOT_ALLOWED"), "{status} {answer}");
+    let headers = [("authorization", &*format!("Bearer {key}"))];
+    let answer = http_call::get(&format!("{}/agents/it/inbox/stream", gateway.url()), &headers).await;
+    assert_eq!(answer.status, 403, "{answer:?}");
 }

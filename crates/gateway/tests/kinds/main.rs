@@ -9,6 +9,7 @@ mod gateway;
 mod http;
 mod inbox;
 mod model;
+mod revoked;
 #[cfg(target_os = "linux")]
 #[path = "../crash/wire.rs"]
 #[allow(

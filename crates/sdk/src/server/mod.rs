@@ -21,6 +21,7 @@ mod mounter;
 mod offer;
 mod problems;
 mod proxies;
+mod revoked;
 mod routes;
 mod service;
 mod shown;
@@ -40,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use chancery_protocol::{Caller, Error, SecurityScheme, Version};
+use chancery_protocol::{BoxFuture, Caller, Error, SecurityScheme, Version};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -54,6 +55,7 @@ use crate::spec::AgentSpec;
 use grpc::Grpc;
 use mounter::Mounter;
 use proxies::Proxies;
+use revoked::Revocation;
 use site::{Authenticate, Site};
 use slots::StreamSlots;
 use socket::Listener;
@@ -91,6 +93,7 @@ pub struct ServerBuilder {
     store: Option<Arc<Store>>,
     public_url: Option<String>,
     authenticate: Option<Authenticate>,
+    revocation: Option<Revocation>,
     guard: Option<Arc<dyn Guard>>,
     routes: Vec<Arc<dyn Routes>>,
     allow_anonymous: bool,
@@ -150,6 +153,7 @@ impl Server {
             store: None,
             public_url: None,
             authenticate: None,
+            revocation: None,
             guard: None,
             routes: Vec::new(),
             allow_anonymous: false,
@@ -241,6 +245,16 @@ impl ServerBuilder {
         decide: impl Fn(&Parts) -> Result<C, Error> + Send + Sync + 'static,
     ) -> Self {
         self.authenticate = Some(Arc::new(move |head| decide(head).map(Into::into)));
+        self
+    }
+
+    /// Says when the credential that a caller was let in with ends, if it can: streams that were asked for with it end then.
+    #[must_use]
+    pub fn revocation(
+        mut self,
+        ended: impl Fn(&Caller) -> Option<BoxFuture<'static, ()>> + Send + Sync + 'static,
+    ) -> Self {
+        self.revocation = Some(Arc::new(ended));
         self
     }
 
@@ -473,6 +487,7 @@ impl ServerBuilder {
             mounter,
             changing: tokio::sync::Mutex::new(()),
             authenticate: self.authenticate,
+            revocation: self.revocation,
             proxies: self.proxies,
             cross_origin,
             checks_hosts,

@@ -150,6 +150,11 @@ impl Visitor {
         Ok(self.site.authenticate(&self.head, None)?)
     }
 
+    /// When the credential of a caller ends, if it can: what goes on until then is to end with it.
+    pub fn revoked(&self, caller: &Caller) -> Option<BoxFuture<'static, ()>> {
+        self.site.revoked(&caller.principal, &caller.identity)
+    }
+
     /// The same for somebody who knows nothing of A2A, and need not say which version of it is spoken.
     #[must_use]
     pub fn plain(mut self) -> Self {

@@ -8,7 +8,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    Call, CallContext, Caller, Error, ErrorCode, LINEAGE_HEADER, NoRoute, Operation, Reply, Request, Version,
+    BoxFuture, Call, CallContext, Caller, Error, ErrorCode, Identity, LINEAGE_HEADER, NoRoute, Operation,
+    Principal, Reply, Request, Version,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -24,6 +25,7 @@ use super::limits::ServerLimits;
 use super::mount::Mount;
 use super::mounter::Mounter;
 use super::proxies::{Peer, Proxies};
+use super::revoked::{self, Revocation};
 use super::routes::{Refused, Visitor, Way, speak_newest};
 use super::slots::{StreamSlot, StreamSlots};
 use super::table::Table;
@@ -44,6 +46,8 @@ pub(crate) struct Site {
     /// Held by whoever changes the table.
     pub(super) changing: tokio::sync::Mutex<()>,
     pub(super) authenticate: Option<Authenticate>,
+    /// Says when a credential ends.
+    pub(super) revocation: Option<Revocation>,
     /// Whom to believe where a request comes from.
     pub(super) proxies: Proxies,
     /// Which web pages may call.
@@ -412,6 +416,8 @@ impl View {
         path_tenant: Option<&str>,
     ) -> impl Future<Output = Result<(Reply, StreamSlot), Error>> + Send + use<'a> {
         let operation = request.operation();
+        let revoked =
+            operation.is_streaming().then(|| self.revoked(&context.principal, &context.identity)).flatten();
         let begun = self.begin(mount, request, context, path_tenant);
         async move {
             let (elsewhere, call, slot) = begun?;
@@ -422,8 +428,22 @@ impl View {
             {
                 tracing::error!(agent = &*mount.name, operation = operation.method(), ?error, "call failed");
             }
-            Ok((self.signed(reply?)?, slot))
+            let reply = match (self.signed(reply?)?, revoked) {
+                (Reply::Stream(events), Some(ended)) => Reply::Stream(revoked::until(events, ended)),
+                (reply, _) => reply,
+            };
+            Ok((reply, slot))
         }
+    }
+
+    /// When the credential ends that somebody was let in with, if it can.
+    pub(super) fn revoked(
+        &self,
+        principal: &Principal,
+        identity: &Arc<Identity>,
+    ) -> Option<BoxFuture<'static, ()>> {
+        let ended = self.revocation.as_ref()?;
+        ended(&Caller { principal: principal.clone(), identity: identity.clone() })
     }
 
     /// Who answers, if it is not the one that was found, and a place if it is a stream.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_protocol::{Principal, TaskId};
+use chancery_protocol::{Caller, Principal, TaskId};
 use chancery_store::Store;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -54,10 +54,18 @@ struct Seat {
     words: mpsc::Sender<Word>,
 }
 
-#[derive(Clone, Copy)]
 struct Lease {
     number: u64,
     until: Instant,
+    /// The credential that it was given to.
+    holder: Arc<str>,
+}
+
+/// Who comes for tasks: whose those may be, and the credential that a lease belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Reader {
+    realm: Arc<str>,
+    credential: Arc<str>,
 }
 
 /// What the agent says about a task, and who waits for it to be taken.
@@ -185,7 +193,12 @@ impl Desk {
         }
         if let Some(after) = seen.resumes {
             // It may not have got what was sent last.
-            let missed = state.leased.range(after + 1..).next().map(|(lease, task)| (*lease, task.clone()));
+            let is_own = |(_, task): &(&u64, &TaskId)| {
+                let lease = state.seats.get(*task).and_then(|seat| seat.lease.as_ref());
+                lease.is_some_and(|lease| lease.holder == seen.reader.credential)
+            };
+            let missed =
+                state.leased.range(after + 1..).find(is_own).map(|(lease, task)| (*lease, task.clone()));
             match missed {
                 Some((lease, task)) => {
                     seen.resumes = Some(lease);
@@ -198,26 +211,32 @@ impl Desk {
                 None => seen.resumes = None,
             }
         }
-        while let Some(task) = state.waiting.pop_front() {
-            if let Some((lease, data, written)) = state.give(&task, self.clock(), now) {
+        while let Some(task) = state.take_for(&seen.reader) {
+            if let Some((lease, data, written)) = state.give(&task, &seen.reader, self.clock(), now) {
                 seen.has.insert(task, lease);
                 return Ok((Parcel::Task { lease, data }, written));
             }
         }
-        Err(state.seats.values().filter_map(|seat| seat.lease.map(|lease| lease.until)).min())
+        Err(state.seats.values().filter_map(|seat| Some(seat.lease.as_ref()?.until)).min())
     }
 
     /// Hands on what the agent says about a task under a lease, and waits until it is taken.
-    pub(super) async fn say(&self, task: &TaskId, lease: u64, said: Said) -> Result<(), Unheard> {
+    pub(super) async fn say(
+        &self,
+        reader: &Reader,
+        task: &TaskId,
+        lease: u64,
+        said: Said,
+    ) -> Result<(), Unheard> {
         let (taken, heard) = oneshot::channel();
         let words = {
             let now = Instant::now();
             let mut state = self.state.lock();
             state.take_back(now);
             let until = now + Duration::from_millis(state.limits.lease_ms);
-            let seat = state.seats.get_mut(task).ok_or(Unheard::Gone)?;
+            let seat = state.seats.get_mut(task).filter(|seat| reader.may_have(seat)).ok_or(Unheard::Gone)?;
             match &mut seat.lease {
-                Some(held) if held.number == lease => held.until = until,
+                Some(held) if held.number == lease && held.holder == reader.credential => held.until = until,
                 _ => return Err(Unheard::Late),
             }
             seat.finished |= matches!(said, Said::Result(_));
@@ -232,9 +251,10 @@ impl Desk {
         self.state.lock().seats.get(task).is_none_or(|seat| seat.was_given_out)
     }
 
-    /// Whose a task is.
-    pub(super) fn principal(&self, task: &TaskId) -> Option<Principal> {
-        self.state.lock().seats.get(task).map(|seat| seat.principal.clone())
+    /// Whose a task is that a reader may have.
+    pub(super) fn principal(&self, reader: &Reader, task: &TaskId) -> Option<Principal> {
+        let state = self.state.lock();
+        state.seats.get(task).filter(|seat| reader.may_have(seat)).map(|seat| seat.principal.clone())
     }
 
     fn clock(&self) -> u64 {
@@ -244,6 +264,7 @@ impl Desk {
 
 /// What a reader has got.
 pub(super) struct Seen {
+    reader: Reader,
     /// The last lease that it says it has seen, until everything after it was sent again.
     resumes: Option<u64>,
     has: HashMap<TaskId, u64>,
@@ -251,23 +272,48 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Everything up to a lease; nothing, if it has seen none.
-    pub(super) fn after(last: Option<u64>) -> Self {
-        Self { resumes: last, has: HashMap::new() }
+    pub(super) fn after(reader: Reader, last: Option<u64>) -> Self {
+        Self { reader, resumes: last, has: HashMap::new() }
+    }
+}
+
+impl Reader {
+    /// Somebody who has shown a credential.
+    pub(super) fn of(caller: &Caller) -> Self {
+        let Caller { principal, identity } = caller;
+        let credential = identity.key.as_ref().or(identity.agent_id.as_ref()).unwrap_or(&principal.id);
+        Self { realm: principal.realm.clone(), credential: credential.clone() }
+    }
+
+    /// Whether a task is of its realm, or of a tenant of that.
+    fn may_have(&self, seat: &Seat) -> bool {
+        let below = seat.principal.realm.strip_prefix(&*self.realm);
+        below.is_some_and(|below| below.is_empty() || below.starts_with('\0'))
     }
 }
 
 impl State {
+    /// The task that has waited longest, of those that a reader may have.
+    fn take_for(&mut self, reader: &Reader) -> Option<TaskId> {
+        let seats = &self.seats;
+        let is_for = |task: &TaskId| seats.get(task).is_some_and(|seat| reader.may_have(seat));
+        let place = self.waiting.iter().position(is_for)?;
+        self.waiting.remove(place)
+    }
+
     /// Gives a task out. The first time its turn says when that is written down.
     fn give(
         &mut self,
         task: &TaskId,
+        reader: &Reader,
         clock: u64,
         now: Instant,
     ) -> Option<(u64, Bytes, Option<oneshot::Receiver<()>>)> {
         let lease_ms = self.limits.lease_ms;
         let number = clock.max(self.last_lease + 1);
         let seat = self.seats.get_mut(task)?;
-        seat.lease = Some(Lease { number, until: now + Duration::from_millis(lease_ms) });
+        let until = now + Duration::from_millis(lease_ms);
+        seat.lease = Some(Lease { number, until, holder: reader.credential.clone() });
         let data = (seat.offer)(number, lease_ms);
         let (taken, written) = oneshot::channel();
         // A turn that is busy with words knows already that somebody has the task.

@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_protocol::{Error, ErrorCode, Principal, TaskId};
+use chancery_control::Terms;
+use chancery_control::identity::Access;
+use chancery_protocol::{Caller, Error, ErrorCode, Operation, Principal, TaskId};
 use chancery_sdk::{Body, Refused, Routes, Visitor, Way};
 use chancery_store::Scope;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Inboxes;
-use super::desk::{Desk, Parcel, Said, Seen, Unheard};
+use super::desk::{Desk, Parcel, Reader, Said, Seen, Unheard};
 use super::wire::{TaskResult, Told};
 
 /// How long a stream may be silent before it says that it is still there.
@@ -27,7 +29,11 @@ const LOOK: Duration = Duration::from_millis(5);
 const JSON: &[&str] = &["application/json"];
 
 /// The paths of all inboxes.
-pub(crate) struct InboxRoutes(pub(crate) Arc<Inboxes>);
+pub(crate) struct InboxRoutes {
+    pub(crate) inboxes: Arc<Inboxes>,
+    /// Who may come in.
+    pub(crate) terms: Arc<Terms>,
+}
 
 /// One of them.
 enum Path {
@@ -40,9 +46,10 @@ impl Routes for InboxRoutes {
     fn find(&self, head: &Parts) -> Option<Way> {
         let (name, below) = head.uri.path().strip_prefix("/agents/")?.split_once("/inbox/")?;
         let path = Path::parse(below)?;
-        let Some(desk) = self.0.find(name) else { return Some(Way::Nowhere) };
+        let Some(desk) = self.inboxes.find(name) else { return Some(Way::Nowhere) };
         let name: Arc<str> = name.into();
-        Some(Way::answer(move |visitor| answer(visitor, desk, name, path)))
+        let terms = self.terms.clone();
+        Some(Way::answer(move |visitor| answer(visitor, desk, terms, name, path)))
     }
 }
 
@@ -63,26 +70,29 @@ impl Path {
 async fn answer(
     visitor: Visitor,
     desk: Arc<Desk>,
+    terms: Arc<Terms>,
     name: Arc<str>,
     path: Path,
 ) -> Result<Response<Body>, Refused> {
     let caller = visitor.caller()?;
+    terms.may_come_in(&Access::new(&caller, &name, Operation::SubscribeToTask)).map_err(Error::from)?;
     if caller.identity.agent.as_deref() != Some(&*name) {
         let text = format!(
             "The inbox of `{name}` is for that agent; use a key made with `chancery key create --agent {name}`"
         );
         return Err(Error::with_message(ErrorCode::PermissionDenied, text).into());
     }
+    let reader = Reader::of(&caller);
     let wanted = if matches!(path, Path::Stream) { Method::GET } else { Method::POST };
     if visitor.head().method != wanted {
         let error = Error::with_message(ErrorCode::MethodNotFound, format!("Send {wanted}"));
         return Err(Refused { status: Some(StatusCode::METHOD_NOT_ALLOWED), error });
     }
     match path {
-        Path::Stream => read(&visitor, desk),
+        Path::Stream => read(&visitor, desk, &caller, reader),
         Path::Events(task) => {
             let Told { lease, events } = parsed(&visitor.body(JSON).await?)?;
-            desk.say(&task, lease, Said::Events(events)).await.map_err(unheard)?;
+            desk.say(&reader, &task, lease, Said::Events(events)).await.map_err(unheard)?;
             Ok(written(&json!({"taskId": task, "lease": lease})))
         }
         Path::Result(task) => {
@@ -90,8 +100,8 @@ async fn answer(
             if let Some(problem) = result.problem() {
                 return Err(Error::invalid_field("state", problem).into());
             }
-            let principal = desk.principal(&task).ok_or_else(|| unheard(Unheard::Gone))?;
-            desk.say(&task, result.lease, Said::Result(Box::new(result))).await.map_err(unheard)?;
+            let principal = desk.principal(&reader, &task).ok_or_else(|| unheard(Unheard::Gone))?;
+            desk.say(&reader, &task, result.lease, Said::Result(Box::new(result))).await.map_err(unheard)?;
             let state = committed(&desk, &principal, &name, &task).await?;
             Ok(written(&json!({"taskId": task, "state": state})))
         }
@@ -99,7 +109,12 @@ async fn answer(
 }
 
 /// The inbox as a stream of events, from after the one that the reader has seen last.
-fn read(visitor: &Visitor, desk: Arc<Desk>) -> Result<Response<Body>, Refused> {
+fn read(
+    visitor: &Visitor,
+    desk: Arc<Desk>,
+    caller: &Caller,
+    reader: Reader,
+) -> Result<Response<Body>, Refused> {
     let last = visitor.head().headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let resumes = match last.filter(|last| !last.is_empty()) {
         Some(last) => {
@@ -108,7 +123,7 @@ fn read(visitor: &Visitor, desk: Arc<Desk>) -> Result<Response<Body>, Refused> {
         }
         None => None,
     };
-    let seen = Seen::after(resumes);
+    let seen = Seen::after(reader, resumes);
     let pieces = stream::unfold((desk, seen), |(desk, mut seen)| async move {
         let piece = match tokio::time::timeout(SILENCE, desk.next(&mut seen)).await {
             Ok(Some(Parcel::Task { lease, data })) => framed(Some(lease), "task", &data),
@@ -119,7 +134,8 @@ fn read(visitor: &Visitor, desk: Arc<Desk>) -> Result<Response<Body>, Refused> {
         Some((piece, (desk, seen)))
     });
     let beginning = stream::iter([Bytes::from_static(b": this is the inbox\n\n")]);
-    let body = Body::pieces(futures_util::StreamExt::chain(beginning, pieces));
+    let revoked = visitor.revoked(caller).unwrap_or_else(|| Box::pin(std::future::pending()));
+    let body = Body::pieces(beginning.chain(pieces).take_until(revoked));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));

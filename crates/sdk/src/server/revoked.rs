@@ -1,0 +1,28 @@
+//! What is under way for somebody ends when the credential does that it was asked for with.
+
+use std::sync::Arc;
+
+use chancery_protocol::{BoxFuture, Caller, Error, ErrorCode, EventStream};
+use futures_util::{StreamExt as _, stream};
+
+/// Says when the credential of a caller ends; none if it holds for as long as anything takes.
+pub(super) type Revocation = Arc<dyn Fn(&Caller) -> Option<BoxFuture<'static, ()>> + Send + Sync>;
+
+/// The same events, until the credential ends.
+pub(super) fn until(events: EventStream, ended: BoxFuture<'static, ()>) -> EventStream {
+    Box::pin(stream::unfold(Some((events, ended)), |open| async move {
+        let (mut events, mut ended) = open?;
+        tokio::select! {
+            biased;
+            () = &mut ended => Some((Err(refusal()), None)),
+            event = events.next() => event.map(|event| (event, Some((events, ended)))),
+        }
+    }))
+}
+
+fn refusal() -> Error {
+    Error::with_message(
+        ErrorCode::Unauthenticated,
+        "The credential that the stream was asked for with has ended or was taken back",
+    )
+}
