@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::call::{Caller, Identity, Principal};
+use crate::caller::{Caller, Identity, Principal};
 
 impl Principal {
     /// The caller name of everybody who is anonymous. No key or agent may have it, in any realm.

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures_core::Stream;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::caller::{Identity, Principal};
 use crate::card::AgentCard;
 use crate::error::{Error, ErrorCode};
 use crate::event::Event;
@@ -26,58 +27,6 @@ use crate::request::{
 use crate::task::TaskView;
 use crate::version::Version;
 use crate::write::write_json;
-
-/// Who is calling, as proven and not as claimed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Principal {
-    /// What isolates: nothing of one realm is ever seen from another.
-    pub realm: Arc<str>,
-    /// Who it is within the realm; owns the tasks it creates.
-    pub id: Arc<str>,
-}
-
-/// What was proven about a caller besides its name. Shared by all calls that are made with one credential.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Identity {
-    /// How it was proven.
-    pub proof: Proof,
-    /// The groups that the caller belongs to.
-    pub groups: Vec<Arc<str>>,
-    /// The agent of this fleet that the caller is, if it is one.
-    pub agent: Option<Arc<str>>,
-    /// The id of the API key that the caller has shown, if it did.
-    pub key: Option<Arc<str>>,
-    /// The id of the key that the caller signed with, if it did: a digest of it, the same in every fleet.
-    pub agent_id: Option<Arc<str>>,
-    /// The proof of descent of every call that is made with the credential, if it was handed out for one turn of an agent.
-    pub lineage: Option<Arc<str>>,
-}
-
-/// How a caller has shown who it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum Proof {
-    /// Not at all.
-    #[default]
-    Anonymous,
-    /// By an application of yours that let it in.
-    Application,
-    /// By a key that this gateway has handed out.
-    ApiKey,
-    /// By a token that it signed with its own key.
-    AgentToken,
-}
-
-/// Somebody who calls: who it is, and what else was proven about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
-    /// Who it is; owns the tasks it creates.
-    pub principal: Principal,
-    /// What else was proven.
-    pub identity: Arc<Identity>,
-}
 
 /// What is known about a call besides its request. Bindings fill it; agents and gates read it.
 #[derive(Clone, Debug)]
@@ -295,24 +244,6 @@ impl<E: Endpoint> DynEndpoint for E {
 
     fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
         Endpoint::enqueue(self, queued)
-    }
-}
-
-// === impl Principal ===
-
-impl Principal {
-    /// Somebody in a realm.
-    pub fn new(realm: impl Into<Arc<str>>, id: impl Into<Arc<str>>) -> Self {
-        Self { realm: realm.into(), id: id.into() }
-    }
-}
-
-/// Somebody whom an application has let in by itself.
-impl From<Principal> for Caller {
-    fn from(principal: Principal) -> Self {
-        static APPLICATION: LazyLock<Arc<Identity>> =
-            LazyLock::new(|| Arc::new(Identity { proof: Proof::Application, ..Identity::default() }));
-        Self { principal, identity: APPLICATION.clone() }
     }
 }
 

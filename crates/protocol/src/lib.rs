@@ -20,6 +20,7 @@
 
 mod anonymous;
 mod call;
+mod caller;
 mod card;
 mod decode;
 mod denied;
@@ -51,6 +52,7 @@ mod version;
 mod write;
 
 pub use call::*;
+pub use caller::{Caller, Identity, Principal, Proof};
 pub use card::*;
 pub use decode::{decode_params, decode_reply};
 pub use denied::{Denied, DeniedKind, Quota};

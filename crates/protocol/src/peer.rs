@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::call::Principal;
+use crate::caller::Principal;
 use crate::id::{ContextId, TaskId};
 
 /// Hears how a call to a chosen peer goes. Made by who chose, told by who calls; each may be told more than once, since

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::{BoxFuture, Call, CallContext, Identity, Principal};
+use crate::call::{BoxFuture, Call, CallContext};
+use crate::caller::{Identity, Principal};
 use crate::error::Error;
 use crate::json::JsonObject;
 use crate::message::Message;

@@ -31,9 +31,10 @@ pub(super) struct FrontMatter {
     pub(super) input_modes: Vec<String>,
     /// The media types that it answers with.
     pub(super) output_modes: Vec<String>,
-    /// The name of a model at the folder's endpoint, or an endpoint and a model.
+    /// The name of a model that its folder names; or an endpoint and a model, where the folder says `may_define = ["model"]`.
     pub(super) model: Option<ModelChoice>,
-    /// A program and its arguments, or all that can be said about one.
+    /// The name of a program that its folder names; or a program and its arguments, or all that can be said about one, where
+    /// the folder says `may_define = ["command"]`.
     pub(super) command: Option<CommandChoice>,
     /// What sort of work it does.
     pub(super) role: Option<String>,
@@ -51,7 +52,7 @@ pub(super) struct FrontMatter {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum ModelChoice {
-    /// The one of this name, at the folder's endpoint.
+    /// The one that the folder names so.
     Named(String),
     /// This one.
     Own(Box<ModelSection>),
@@ -61,6 +62,8 @@ pub(super) enum ModelChoice {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum CommandChoice {
+    /// The one that the folder names so.
+    Named(String),
     /// A program and its arguments.
     Run(Vec<String>),
     /// All that can be said about one.

@@ -16,8 +16,8 @@ use super::document::{Node, Origin};
 use super::front_matter::{CommandChoice, FrontMatter, ModelChoice};
 use super::problem::Problem;
 use super::section::{
-    AgentKind, AgentSection, CardSection, CommandSection, MarkdownSection, ModelSection, RuntimeSection,
-    SkillSection,
+    AgentKind, AgentSection, CardSection, CommandSection, Definable, MarkdownSection, ModelSection,
+    RuntimeSection, SkillSection,
 };
 
 /// How long a file may be, and how many a folder may have.
@@ -103,6 +103,10 @@ impl Known {
         if written.is_some() && written == self.written && default == self.default {
             return;
         }
+        if default != self.default {
+            // What the file said before is not what the folder allows now.
+            self.good = None;
+        }
         (self.written, self.default) = (written, default);
         match read(file, folder) {
             Ok(agent) => (self.good, self.problems) = (Some(agent), Vec::new()),
@@ -157,7 +161,8 @@ fn parse(file: &Path, text: &str, folder: &MarkdownSection) -> Result<AgentSecti
     }
     let front: FrontMatter = serde_json::from_value(node.to_value())
         .map_err(|error| problem(format!("cannot be understood: {error}")))?;
-    let agent = section(file, front, body.trim(), folder, &digest(text))?;
+    let agent = section(file, front, body.trim(), folder, &digest(text))
+        .map_err(|(key, what)| vec![placed(file, &node, key, what)])?;
     let wrong = complaints(&agent);
     match wrong.is_empty() {
         true => Ok(agent),
@@ -193,14 +198,14 @@ fn section(
     body: &str,
     folder: &MarkdownSection,
     digest: &str,
-) -> Result<AgentSection, Vec<Problem>> {
+) -> Result<AgentSection, (&'static str, String)> {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let name = front.name.unwrap_or_else(|| stem.to_ascii_lowercase().replace(['_', ' ', '.'], "-"));
-    let problem = |what: String| vec![Problem::new(at(file, 1, 1), "name", what)];
     if !is_agent_name(&name) {
-        return Err(problem(format!(
-            "`{name}` is no name for an agent; use small letters, digits and dashes"
-        )));
+        return Err((
+            "name",
+            format!("`{name}` is no name for an agent; use small letters, digits and dashes"),
+        ));
     }
     let skills = match front.skills.is_empty() {
         false => front.skills,
@@ -231,12 +236,14 @@ fn section(
     (agent.card, agent.price, agent.described_in) = (Some(card), front.price, Some(file.to_owned()));
     // What the file says itself goes before what its folder says.
     match (front.model, front.command) {
-        (Some(_), Some(_)) => return Err(problem("say `model` or `command`, not both".to_owned())),
-        (Some(choice), None) => match chosen_model(choice, folder) {
-            Ok(model) => agent.answered_by(model, body),
-            Err(why) => agent.absent = Some(why),
-        },
-        (None, Some(choice)) => agent.run_by(chosen_command(choice, folder)),
+        (Some(_), Some(_)) => return Err(("model", "say `model` or `command`, not both".to_owned())),
+        (Some(choice), None) => {
+            let model = chosen_model(choice, folder).map_err(|why| ("model", why))?;
+            agent.answered_by(model, body);
+        }
+        (None, Some(choice)) => {
+            agent.run_by(chosen_command(choice, folder).map_err(|why| ("command", why))?);
+        }
         (None, None) => match (&folder.model, &folder.command) {
             (Some(model), _) => agent.answered_by(model.clone(), body),
             (None, Some(command)) => agent.run_by(command.clone()),
@@ -250,21 +257,47 @@ fn section(
 }
 
 fn chosen_model(choice: ModelChoice, folder: &MarkdownSection) -> Result<ModelSection, String> {
-    match (choice, &folder.model) {
-        (ModelChoice::Own(model), _) => Ok(*model),
-        (ModelChoice::Named(name), Some(default)) => Ok(ModelSection { model: name, ..default.clone() }),
-        (ModelChoice::Named(name), None) => {
-            Err(format!("it is to be answered by `{name}`, and its folder names no endpoint for models"))
-        }
+    let may_define = folder.may_define.contains(&Definable::Model);
+    match choice {
+        ModelChoice::Own(model) if may_define => Ok(*model),
+        ModelChoice::Own(_) => Err(not_its_to_say("model", "an endpoint")),
+        ModelChoice::Named(name) => match (folder.models.get(&name), &folder.model) {
+            (Some(model), _) => Ok(model.clone()),
+            (None, Some(model)) if model.model == name => Ok(model.clone()),
+            (None, Some(default)) if may_define => Ok(ModelSection { model: name, ..default.clone() }),
+            (None, default) => {
+                let default = default.iter().map(|model| &*model.model);
+                Err(not_named("model", &name, folder.models.keys().map(String::as_str).chain(default)))
+            }
+        },
     }
 }
 
-fn chosen_command(choice: CommandChoice, folder: &MarkdownSection) -> CommandSection {
+fn chosen_command(choice: CommandChoice, folder: &MarkdownSection) -> Result<CommandSection, String> {
+    let may_define = folder.may_define.contains(&Definable::Command);
     match (choice, &folder.command) {
-        (CommandChoice::Own(command), _) => *command,
-        (CommandChoice::Run(run), Some(default)) => CommandSection { run, ..default.clone() },
-        (CommandChoice::Run(run), None) => CommandSection::of(run),
+        (CommandChoice::Named(name), _) => match folder.commands.get(&name) {
+            Some(command) => Ok(command.clone()),
+            None => Err(not_named("command", &name, folder.commands.keys().map(String::as_str))),
+        },
+        _ if !may_define => Err(not_its_to_say("command", "a program")),
+        (CommandChoice::Own(command), _) => Ok(*command),
+        (CommandChoice::Run(run), Some(default)) => Ok(CommandSection { run, ..default.clone() }),
+        (CommandChoice::Run(run), None) => Ok(CommandSection::of(run)),
     }
+}
+
+/// The folder does not let its files say this themselves.
+fn not_its_to_say(kind: &str, what: &str) -> String {
+    format!(
+        "a file may not name {what} of its own; the operator adds `[markdown.{kind}s.NAME]`, which the file chooses with `{kind}: NAME`, or `may_define = [\"{kind}\"]` to the folder"
+    )
+}
+
+fn not_named<'a>(kind: &str, name: &str, there: impl Iterator<Item = &'a str>) -> String {
+    let there: Vec<_> = there.map(|name| format!("`{name}`")).collect();
+    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    format!("its folder names no {kind} `{name}`, but {there}; the operator adds `[markdown.{kind}s.{name}]`")
 }
 
 impl AgentSection {
@@ -368,19 +401,47 @@ mod tests {
 
     #[test]
     fn a_file_says_itself_what_answers_or_its_folder_does() {
-        let bare = r#"{"folder": "x"}"#;
+        let bare = r#"{"folder": "x", "may_define": ["command"]}"#;
         let command = parsed("---\ncommand: [/bin/cat, -u]\n---\n", bare).expect("it is right");
         assert_eq!(command.command.expect("it says so").run, ["/bin/cat", "-u"]);
-        let named = parsed("---\nmodel: large\n---\nBe brief.", MODEL).expect("it is right");
+        let any = MODEL.replace("\"folder\"", "\"may_define\": [\"model\", \"command\"], \"folder\"");
+        let named = parsed("---\nmodel: large\n---\nBe brief.", &any).expect("it is right");
         let model = named.model.expect("it says so");
         assert_eq!((model.model.as_str(), model.url.as_str()), ("large", "http://localhost:1/v1"));
         let absent = parsed("---\ndescription: x\n---\n", bare).expect("it is listed all the same");
         assert_eq!(absent.kind, AgentKind::Absent);
         assert!(absent.absent.expect("it says why").contains("add `model` or `command`"));
-        let own = parsed("---\ncommand: [/bin/cat]\n---\n", MODEL).expect("it says so itself");
+        let own = parsed("---\ncommand: [/bin/cat]\n---\n", &any).expect("it says so itself");
         assert_eq!(own.kind, AgentKind::Command);
         let both = parsed("---\nmodel: large\ncommand: [/bin/cat]\n---\n", MODEL).expect_err("it is wrong");
         assert!(both[0].contains("not both"), "{both:?}");
+    }
+
+    #[test]
+    fn a_file_chooses_what_its_folder_names_and_defines_nothing() {
+        let json = r#"{"folder": "x", "model": {"url": "http://localhost:1/v1", "model": "small"},
+            "models": {"large": {"url": "http://localhost:2/v1", "model": "l-70b", "key_env": "KEY"}},
+            "commands": {"upper": {"run": ["/usr/bin/tr", "a-z", "A-Z"]}}}"#;
+        let chosen =
+            parsed("---\nmodel: large\n---\nBe brief.", json).expect("it is named").model.expect("a model");
+        assert_eq!((chosen.model.as_str(), chosen.key_env.as_deref()), ("l-70b", Some("KEY")));
+        assert_eq!(parsed("---\nmodel: small\n---\n", json).expect("it is named").kind, AgentKind::Model);
+        let chosen =
+            parsed("---\ncommand: upper\n---\n", json).expect("it is named").command.expect("a program");
+        assert_eq!(chosen.run[0], "/usr/bin/tr");
+        for (head, why) in [
+            (
+                "model: {url: http://localhost:3/v1, model: m, key_env: KEY}",
+                "may not name an endpoint of its own",
+            ),
+            ("model: huge", "names no model `huge`, but `large`, `small`"),
+            ("command: [/bin/sh, -c, env]", "may not name a program of its own"),
+            ("command: {run: [/bin/sh], env: [KEY]}", "may not name a program of its own"),
+            ("command: lower", "names no command `lower`, but `upper`"),
+        ] {
+            let told = parsed(&format!("---\ndescription: x\n{head}\n---\n"), json).expect_err(head);
+            assert!(told[0].starts_with("agents/Code Review.md:3:") && told[0].contains(why), "{told:?}");
+        }
     }
 
     #[test]

@@ -31,6 +31,11 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
     for (key, what) in config.fleet.complaints() {
         sense.complain(&["fleet", key], what);
     }
+    for (place, folder) in config.markdown.iter().enumerate() {
+        for (key, what) in folder.complaints() {
+            sense.complain(&["markdown", &place.to_string(), key], what);
+        }
+    }
     sense.agents(&config.agent);
     sense.discoveries(config);
     sense.selector(&["routing", "default_selector"], &config.routing.default_selector);

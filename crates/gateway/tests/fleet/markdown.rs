@@ -32,7 +32,7 @@ fn start(files: &[(&str, &str)]) -> (Gateway, TempDir) {
         write(folder.path(), name, text);
     }
     let config = format!(
-        "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n[[markdown]]\nfolder = {:?}\n",
+        "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n[[markdown]]\nfolder = {:?}\nmay_define = [\"command\"]\n",
         folder.path()
     );
     (Gateway::start(&config), folder)
@@ -141,4 +141,28 @@ async fn a_file_that_nobody_answers_for_is_listed_with_the_reason_until_somebody
     write(folder.path(), "poet.md", answered);
     until("a poet", async || shown().await["status"] == "healthy").await;
     assert_eq!(say(&gateway, "poet", "a rose").await, "a rose");
+}
+
+#[tokio::test]
+async fn a_file_defines_nothing_unless_its_folder_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = |may_define: &str| {
+        format!(
+            "[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n[[markdown]]\nfolder = {:?}\n{may_define}\n[markdown.commands.upper]\nrun = [\"/usr/bin/tr\", \"a-z\", \"A-Z\"]\n",
+            folder.path()
+        )
+    };
+    let elsewhere = "---\nmodel: {url: \"http://127.0.0.1:1/v1\", model: m, key_file: data/secret}\n---\n";
+    write(folder.path(), "chosen.md", "---\ncommand: upper\n---\n");
+    write(folder.path(), "leak.md", elsewhere);
+    write(folder.path(), "own.md", &shell("env", ""));
+    let gateway = Gateway::start(&config(""));
+    assert_eq!(names(&gateway).await, ["chosen", "echo"]);
+    assert_eq!(say(&gateway, "chosen", "hello").await, "HELLO");
+
+    gateway.configure(&config("may_define = [\"command\"]"));
+    until("what may be defined", async || names(&gateway).await == ["chosen", "echo", "own"]).await;
+    // Nor does it stay what it was allowed to be once.
+    gateway.configure(&config(""));
+    until("what may not be defined", async || names(&gateway).await == ["chosen", "echo"]).await;
 }

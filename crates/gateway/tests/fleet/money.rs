@@ -72,7 +72,7 @@ async fn an_agent_that_is_found_later_without_a_price_is_refused_and_the_rest_st
     std::fs::write(folder.path().join("later.md"), found).expect("it is written");
     let config = format!(
         "[budget.root]\nmax_usd = 1\n[[agent]]\nname = \"echo\"\nkind = \"builtin\"\nprice = {{ per_call = 0 }}\n\
-         [[markdown]]\nfolder = {:?}\n",
+         [[markdown]]\nfolder = {:?}\nmay_define = [\"command\"]\n",
         folder.path()
     );
     let gateway = Gateway::start(&config);

@@ -41,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use chancery_protocol::{BoxFuture, Caller, Error, SecurityScheme, Version};
+use chancery_protocol::{Caller, Error, SecurityScheme, Version};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -245,16 +245,6 @@ impl ServerBuilder {
         decide: impl Fn(&Parts) -> Result<C, Error> + Send + Sync + 'static,
     ) -> Self {
         self.authenticate = Some(Arc::new(move |head| decide(head).map(Into::into)));
-        self
-    }
-
-    /// Says when the credential that a caller was let in with ends, if it can: streams that were asked for with it end then.
-    #[must_use]
-    pub fn revocation(
-        mut self,
-        ended: impl Fn(&Caller) -> Option<BoxFuture<'static, ()>> + Send + Sync + 'static,
-    ) -> Self {
-        self.revocation = Some(Arc::new(ended));
         self
     }
 

@@ -5,8 +5,22 @@ use std::sync::Arc;
 use chancery_protocol::{BoxFuture, Caller, Error, ErrorCode, EventStream};
 use futures_util::{StreamExt as _, stream};
 
+use super::ServerBuilder;
+
 /// Says when the credential of a caller ends; none if it holds for as long as anything takes.
 pub(super) type Revocation = Arc<dyn Fn(&Caller) -> Option<BoxFuture<'static, ()>> + Send + Sync>;
+
+impl ServerBuilder {
+    /// Says when the credential that a caller was let in with ends, if it can: streams that were asked for with it end then.
+    #[must_use]
+    pub fn revocation(
+        mut self,
+        ended: impl Fn(&Caller) -> Option<BoxFuture<'static, ()>> + Send + Sync + 'static,
+    ) -> Self {
+        self.revocation = Some(Arc::new(ended));
+        self
+    }
+}
 
 /// The same events, until the credential ends.
 pub(super) fn until(events: EventStream, ended: BoxFuture<'static, ()>) -> EventStream {
