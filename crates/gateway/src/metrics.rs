@@ -3,6 +3,7 @@
 //! Labels are bounded: agents, operations, gates and the codes of errors. Callers are not among them; who spent what is a
 //! question for the ledger.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ struct WorkLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DenialLabels {
     agent: String,
-    gate: String,
+    gate: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -277,7 +278,9 @@ impl Meter {
         let labels = CallLabels { agent: agent.clone(), operation: operation.method(), code };
         self.metrics.calls.get_or_create(&labels).inc();
         if let Some(denied) = error.denied() {
-            let labels = DenialLabels { agent, gate: denied.gate.clone().into_owned() };
+            // Our gates have names that stand in the code; no other name is a label.
+            let gate = if let Cow::Borrowed(gate) = denied.gate { gate } else { "other" };
+            let labels = DenialLabels { agent, gate };
             self.metrics.denials.get_or_create(&labels).inc();
         }
     }

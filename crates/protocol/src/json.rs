@@ -140,6 +140,11 @@ impl JsonObject {
         Self::parse(&joined(&entries)).unwrap_or_else(|_| over.clone())
     }
 
+    /// The names of its entries.
+    pub fn names(&self) -> Vec<String> {
+        self.entries().into_iter().filter_map(|(name, _)| Some(unquoted(name).ok()?.into_owned())).collect()
+    }
+
     /// This object without an entry, if that leaves any.
     #[must_use]
     pub fn without(&self, key: &str) -> Option<Self> {

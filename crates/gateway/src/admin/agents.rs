@@ -26,13 +26,15 @@ const LONGEST_REASON: usize = 500;
 
 pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
     let (open, config) = (desk.open_calls(), desk.reloader.config().await);
-    let kinds: HashMap<_, _> = config.agent.iter().map(|agent| (agent.name.as_str(), agent.kind)).collect();
+    let sections: HashMap<_, _> = config.agent.iter().map(|agent| (agent.name.as_str(), agent)).collect();
     let health: HashMap<_, _> = desk.health().into_iter().collect();
     let agents = desk.governor.agents().into_iter().map(|agent| {
         let name = &*agent.name;
         json!({
             "name": name,
-            "kind": kinds.get(name).map(|kind| kind.as_str()),
+            "kind": sections.get(name).map(|section| section.kind.as_str()),
+            "upstream": sections.get(name).and_then(|section| section.url.as_deref()),
+            "discoveredIn": sections.get(name).and_then(|section| section.discovered_in.as_deref()),
             "health": health.get(&agent.name),
             "contained": desk.plane().containment.reason(name),
             "openCalls": open.get(name).copied().unwrap_or_default(),

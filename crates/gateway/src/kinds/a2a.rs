@@ -54,9 +54,6 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
         (Some(url), None) => Relay::of_absent(client(url)?, name).await,
         (None, None) => bail!("agent `{name}` has neither a URL nor members"),
     };
-    if let Some(fleet) = &section.discovered_in {
-        relay = relay.provenance("discovered_in", fleet);
-    }
     relay = relay.patience(Duration::from_millis(section.patience_ms));
     if section.exchange == Exchange::Stream {
         relay = relay.always_stream();

@@ -19,4 +19,5 @@ mod probes;
 mod provenance;
 mod reach;
 mod reload;
+mod speaker;
 mod upstream;

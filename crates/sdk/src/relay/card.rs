@@ -25,11 +25,6 @@ impl Relay {
         self.card_source().card_seen().borrow().clone()
     }
 
-    /// Where the agent is whose card is shown.
-    pub(crate) fn card_source_url(&self) -> String {
-        self.card_source().url()
-    }
-
     /// How far what the agent says is believed.
     pub(crate) fn trust_tier(&self, seen: &CardSeen) -> &'static str {
         match (self.settings.tells_lineage, &seen.key) {

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use chancery_protocol::{
-    Artifact, Content, ContextId, Error, ErrorCode, Json, JsonObject, LINEAGE_EXTENSION, Message, Part,
-    StreamResponse, TaskId,
+    Artifact, Content, ContextId, Error, ErrorCode, Json, JsonObject, Message, Part, StreamResponse, TaskId,
+    USAGE_EXTENSION,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -41,6 +41,15 @@ pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState) -> bo
         });
     }
     true
+}
+
+/// What the extensions begin with by which we speak, and those of them that say nothing but what content is.
+const OURS: &str = "urn:chancery:ext:";
+const OF_CONTENT: [&str; 2] = ["urn:chancery:ext:artifact-kind:v1", "urn:chancery:ext:memory:v1"];
+
+/// Whether only we say something under this name: no agent elsewhere speaks for us.
+pub(crate) fn is_ours_to_say(uri: &str) -> bool {
+    uri.starts_with(OURS) && !OF_CONTENT.contains(&uri)
 }
 
 /// Takes out of what an agent says what is not for its caller: the lineage tokens that it was sent, and what only we may say.
@@ -130,14 +139,19 @@ impl Scrubber {
     pub(super) fn scrub(&self, mut event: StreamResponse) -> StreamResponse {
         match &mut event {
             StreamResponse::Task(task) => {
-                self.metadata(&mut task.metadata);
+                self.report(&mut task.metadata);
                 task.artifacts.iter_mut().for_each(|artifact| self.artifact(artifact));
                 task.history.iter_mut().for_each(|message| self.message(message));
                 task.status.message.iter_mut().for_each(|message| self.message(message));
             }
-            StreamResponse::Message(message) => self.message(message),
+            StreamResponse::Message(message) => {
+                let mut metadata = message.metadata.take();
+                self.report(&mut metadata);
+                self.message(message);
+                message.metadata = metadata;
+            }
             StreamResponse::StatusUpdate(update) => {
-                self.metadata(&mut update.metadata);
+                self.report(&mut update.metadata);
                 update.status.message.iter_mut().for_each(|message| self.message(message));
             }
             StreamResponse::ArtifactUpdate(update) => {
@@ -158,6 +172,7 @@ impl Scrubber {
 
     pub(super) fn message(&self, message: &mut Message) {
         self.metadata(&mut message.metadata);
+        message.extensions.retain(|uri| !is_ours_to_say(uri));
         message.parts.iter_mut().for_each(|part| self.part(part));
         message.extensions.iter_mut().for_each(|uri| self.text(uri));
         (message.task_id, message.context_id) = (None, None);
@@ -166,6 +181,7 @@ impl Scrubber {
 
     fn artifact(&self, artifact: &mut Artifact) {
         self.metadata(&mut artifact.metadata);
+        artifact.extensions.retain(|uri| !is_ours_to_say(uri));
         self.text(&mut artifact.name);
         self.text(&mut artifact.description);
         artifact.extensions.iter_mut().for_each(|uri| self.text(uri));
@@ -198,8 +214,18 @@ impl Scrubber {
         }
     }
 
+    /// Metadata in which the agent may report what it used.
+    fn report(&self, metadata: &mut Option<JsonObject>) {
+        self.clean(metadata, |name| name == USAGE_EXTENSION);
+    }
+
     fn metadata(&self, metadata: &mut Option<JsonObject>) {
-        for ours in [LINEAGE_EXTENSION, PROVENANCE_EXTENSION] {
+        self.clean(metadata, |_| false);
+    }
+
+    fn clean(&self, metadata: &mut Option<JsonObject>, is_read: impl Fn(&str) -> bool) {
+        let ours: Vec<String> = metadata.iter().flat_map(JsonObject::names).collect();
+        for ours in ours.iter().filter(|name| is_ours_to_say(name) && !is_read(name)) {
             *metadata = metadata.take().and_then(|said| said.without(ours));
         }
         if let Some(said) = metadata.as_ref().filter(|said| self.tells(said.as_str())) {

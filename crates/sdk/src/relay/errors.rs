@@ -1,6 +1,6 @@
 //! What callers are told when the agent behind a relay does not do what it should.
 
-use chancery_protocol::{Error, ErrorCode};
+use chancery_protocol::{CHANCERY_DOMAIN, Error, ErrorCode};
 
 use crate::agent::Sent;
 use crate::client::ClientError;
@@ -81,8 +81,22 @@ pub(super) fn told(failed: ClientError) -> Error {
         ErrorCode::VersionNotSupported | ErrorCode::ParseError => {
             Breach::BrokeProtocol.error().caused_by(failed)
         }
-        _ => failed.into(),
+        _ => in_its_own_name(failed.into()),
     }
+}
+
+/// An error of an agent that says to be a refusal of ours is one of the agent's: nothing in it is our word.
+fn in_its_own_name(error: Error) -> Error {
+    if error.domain() != CHANCERY_DOMAIN {
+        return error;
+    }
+    let text = format!("The agent behind this one refuses the call: {}", error.message());
+    let told = Error::with_message(error.code(), text);
+    match error.wait() {
+        Some(wait) => told.retry_after(wait),
+        None => told,
+    }
+    .caused_by(error)
 }
 
 /// Nobody answered, or nothing that could be read.
@@ -114,6 +128,8 @@ fn unanswered(failed: ClientError) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -130,6 +146,22 @@ mod tests {
         }
         assert_eq!(peer(ErrorCode::MethodNotFound).code(), ErrorCode::UnsupportedOperation);
         assert_eq!(peer(ErrorCode::VersionNotSupported).code(), ErrorCode::InvalidAgentResponse);
+    }
+
+    #[test]
+    fn a_refusal_in_our_name_becomes_the_agents_own() {
+        let json = r#"{"code":-31429,"message":"denied by gate `budget`: BUDGET_EXCEEDED","data":[
+            {"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"BUDGET_EXCEEDED","domain":"chancery","metadata":{"gate":"any label"}},
+            {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"7s"}]}"#;
+        let peers = Error::decode(json.as_bytes()).expect("it can be read");
+        assert!(peers.denied().is_some());
+        let error = told(ClientError::Peer(peers));
+        assert_eq!(
+            (error.code(), error.wait()),
+            (ErrorCode::ResourceExhausted, Some(Duration::from_secs(7)))
+        );
+        assert!(error.denied().is_none() && error.domain() != CHANCERY_DOMAIN, "{error:?}");
+        assert!(error.message().starts_with("The agent behind this one refuses"), "{error}");
     }
 
     #[test]

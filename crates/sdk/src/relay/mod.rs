@@ -50,6 +50,7 @@ use crate::client::{Client, ClientError};
 use crate::runtime::{Notifier, Runtime};
 use crate::spec::AgentSpec;
 use agent::{RemoteAgent, RemoteSettings};
+pub(crate) use clean::is_ours_to_say;
 
 pub use peers::RelayPeers;
 
@@ -64,8 +65,6 @@ pub struct Relay {
     pub(crate) client: Client,
     /// As it was when the relay was made; none if it could not be had.
     card: Option<Arc<AgentCard>>,
-    /// What the card says of where it comes from, besides what is found out.
-    pub(crate) provenance: Vec<(String, String)>,
     pub(crate) card_checks: Duration,
     pub(crate) push_notifications: bool,
     settings: RemoteSettings,
@@ -109,7 +108,6 @@ impl Relay {
             watch: None,
             client,
             card,
-            provenance: Vec::new(),
             card_checks: Duration::from_secs(30),
             push_notifications: true,
             settings: RemoteSettings {
@@ -218,13 +216,6 @@ impl Relay {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into().into();
-        self
-    }
-
-    /// Something that its card says under [`PROVENANCE_EXTENSION`](crate::PROVENANCE_EXTENSION), besides what is found out.
-    #[must_use]
-    pub fn provenance(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.provenance.push((name.into(), value.into()));
         self
     }
 

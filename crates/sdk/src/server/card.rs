@@ -19,7 +19,7 @@ use super::versions::Versions;
 use crate::binding::head::query;
 use crate::client::{CardSeen, UNREACHABLE};
 use crate::dialect::v0_3;
-use crate::relay::Relay;
+use crate::relay::{Relay, is_ours_to_say};
 use crate::spec::AgentSpec;
 use crate::{IDEMPOTENCY_EXTENSION, PROVENANCE_EXTENSION, USAGE_EXTENSION};
 
@@ -136,12 +136,12 @@ pub(crate) fn derive_relayed(relay: &Relay, seen: &CardSeen, place: &Place) -> A
             AgentCard::new(&*relay.name, text, "0.0.0")
         }
     };
+    // What stands under our names is ours to say, where it comes from above all.
+    card.capabilities.extensions.retain(|extension| !is_ours_to_say(&extension.uri));
     place.put_to(&mut card);
     card.capabilities.streaming = Some(true);
     card.capabilities.push_notifications = Some(relay.push_notifications);
     card.capabilities.extended_agent_card = Some(place.extends);
-    // Where it comes from is ours to say, whatever it says itself.
-    card.capabilities.extensions.retain(|extension| extension.uri != PROVENANCE_EXTENSION);
     card.capabilities.extensions.push(provenance(relay, seen));
     card.signatures.clear();
     for extension in common_extensions().into_iter().chain(relay.extensions.iter().cloned()) {
@@ -160,7 +160,6 @@ fn provenance(relay: &Relay, seen: &CardSeen) -> AgentExtension {
     let digest = seen.digest.as_ref().map(|digest| format!("sha-256:{digest}"));
     let found = [
         ("kind", Some("a2a")),
-        ("upstream", Some(&*relay.card_source_url())),
         ("trust_tier", Some(relay.trust_tier(seen))),
         ("upstream_key", seen.key.as_deref()),
         ("upstream_digest", digest.as_deref()),
@@ -169,9 +168,6 @@ fn provenance(relay: &Relay, seen: &CardSeen) -> AgentExtension {
     let mut params = serde_json::Map::new();
     for (name, value) in found.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         params.insert(name.to_owned(), value.into());
-    }
-    for (name, value) in &relay.provenance {
-        params.insert(name.clone(), value.as_str().into());
     }
     let mut provenance = AgentExtension::new(PROVENANCE_EXTENSION);
     provenance.description = "Where this card comes from".to_owned();

@@ -32,8 +32,7 @@ async fn a_relay_starts_before_its_agent_and_serves_it_once_it_is_there() {
     let site = serve_with(|server| server.relay_at("", relay)).await;
     let (card, first_tag) = card_of(&site).await;
     assert_eq!(card["name"], "relayed");
-    let upstream = format!("http://{address}");
-    let known = json!({"kind": "a2a", "upstream": upstream, "trust_tier": "trusted"});
+    let known = json!({"kind": "a2a", "trust_tier": "trusted"});
     let mut absent = known.clone();
     absent["upstream_card_fetch_error"] = json!("unreachable");
     assert_eq!(provenance(&card), &absent);
