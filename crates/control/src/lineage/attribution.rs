@@ -173,10 +173,10 @@ impl Lineage {
         }
     }
 
-    /// Whether the caller belongs to the fleet: it is one of its agents, or has the token of a call that is open here.
+    /// Whether the caller works on a call that is open here, by the token of that. That it is an agent of the fleet is not enough.
     pub fn is_insider(&self, arrival: &Arrival<'_>, now: Millis) -> bool {
         let descent = self.descent(arrival, now);
-        descent.is_ok_and(|descent| !matches!(descent.basis, Basis::Fresh | Basis::Foreign(_)))
+        descent.is_ok_and(|descent| descent.basis == Basis::Token)
     }
 
     /// Who it is that has proven nothing but that it works on a call that is open here, if it has.

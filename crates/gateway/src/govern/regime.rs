@@ -148,8 +148,9 @@ impl Guard for Regime {
         within.unwrap_or(caller)
     }
 
-    /// Agents of this fleet, and whoever has the token of a call that is open here.
+    /// Whoever has the token of a call that is open here.
     fn is_insider(&self, caller: &Caller, lineage: Option<&str>) -> bool {
+        let lineage = lineage.or(caller.identity.lineage.as_deref());
         self.terms.lineage.is_insider(&arrival(caller, lineage), self.plane().hands.now())
     }
 

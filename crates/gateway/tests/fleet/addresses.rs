@@ -226,6 +226,19 @@ async fn an_internal_agent_is_not_there_for_anybody_outside() {
 }
 
 #[tokio::test]
+async fn the_key_of_an_agent_alone_does_not_open_an_internal_agent() {
+    let gateway = Gateway::start_with_agent_key(&format!("[server]\nanonymous = true\n{THREE}"), "echo");
+    let (root, key) = (root(&gateway), format!("Bearer {}", gateway.key.clone().expect("a key")));
+    let agent = [V1, ("authorization", &*key)];
+    let body = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}});
+    let hidden = post(&format!("{root}/agents/ask/message:send"), &agent, &body).await;
+    let nobody = post(&format!("{root}/agents/nobody/message:send"), &agent, &body).await;
+    assert_eq!((hidden.status, hidden.looks()), (404, nobody.looks()));
+    let card = get(&format!("{root}/agents/ask/.well-known/agent-card.json"), &agent).await;
+    assert_eq!(card.status, 404, "{card:?}");
+}
+
+#[tokio::test]
 async fn a_skill_is_an_agent_of_its_own() {
     let gateway = Gateway::start(THREE);
     let url = format!("{}/skills/echo", gateway.agent("echo"));

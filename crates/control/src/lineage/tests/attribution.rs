@@ -65,7 +65,7 @@ fn an_agent_that_does_not_say_for_which_of_its_calls_it_calls_is_refused_with_th
 }
 
 #[test]
-fn an_agent_of_the_fleet_belongs_to_it_also_when_it_works_on_nothing() {
+fn the_token_of_an_open_call_alone_shows_who_belongs_to_the_fleet() {
     let gate = gate(Rules::default());
     let realm = text("default");
     let is_insider = |agent: Option<&str>, token: Option<&str>| {
@@ -76,7 +76,7 @@ fn an_agent_of_the_fleet_belongs_to_it_also_when_it_works_on_nothing() {
     };
     let root = gate.call(Who::User, None, "a").unwrap();
     let token = gate.token(&root);
-    assert!(is_insider(Some("b"), None) && is_insider(None, Some(&token)));
+    assert!(is_insider(None, Some(&token)) && !is_insider(Some("b"), None));
     assert!(!is_insider(None, None) && !is_insider(None, Some("x.y.z")));
     gate.open.remove(&root);
     assert!(!is_insider(None, Some(&token)));
