@@ -52,7 +52,7 @@ impl Who {
     async fn refusal(&self, gateway: &Gateway, agent: &str, method: &str, params: &Value) -> Option<String> {
         let answer = self.ask(gateway, agent, method, params).await;
         let body = answer.json();
-        (!body["error"].is_null() || answer.status >= 400).then(|| answer.text)
+        (!body["error"].is_null() || answer.status >= 400).then_some(answer.text)
     }
 }
 
@@ -131,6 +131,27 @@ fn ways(given: &Given) -> [(&'static str, Who); 2] {
     [("token", Who::key(&given.token)), ("lineage", Who(vec![("chancery-lineage", given.lineage.clone())]))]
 }
 
+/// Whoever has this reaches none of the tasks of whoever called it: one that is over, one that runs, and the call itself.
+async fn nothing_of(gateway: &Gateway, (way, agent): (&str, &Who), old: &str, open: &str, task: &str) {
+    for (method, at, params) in [
+        ("GetTask", "echo", json!({"id": old})),
+        ("GetTask", "it", json!({"id": task})),
+        ("SubscribeToTask", "sleeper", json!({"id": open})),
+        ("CancelTask", "sleeper", json!({"id": open})),
+        ("CancelTask", "it", json!({"id": task})),
+        (
+            "CreateTaskPushNotificationConfig",
+            "sleeper",
+            json!({"taskId": open, "url": "https://example.com/"}),
+        ),
+        ("ListTaskPushNotificationConfigs", "sleeper", json!({"taskId": open})),
+        ("GetExtendedAgentCard", "echo", json!({})),
+    ] {
+        let refused = agent.refusal(gateway, at, method, &params).await;
+        assert!(refused.is_some(), "{way}: {method} at {at}");
+    }
+}
+
 #[tokio::test]
 async fn an_agent_sees_and_cancels_what_it_began_for_a_call_and_nothing_of_its_callers() {
     let folder = folder();
@@ -143,23 +164,7 @@ async fn an_agent_sees_and_cancels_what_it_began_for_a_call_and_nothing_of_its_c
     for (way, agent) in ways(&given) {
         // Nothing of whoever called it.
         assert_eq!(agent.list(&gateway, "echo").await, begun, "{way}");
-        for (method, at, params) in [
-            ("GetTask", "echo", json!({"id": old})),
-            ("GetTask", "it", json!({"id": task})),
-            ("SubscribeToTask", "sleeper", json!({"id": open})),
-            ("CancelTask", "sleeper", json!({"id": open})),
-            ("CancelTask", "it", json!({"id": task})),
-            (
-                "CreateTaskPushNotificationConfig",
-                "sleeper",
-                json!({"taskId": open, "url": "https://example.com/"}),
-            ),
-            ("ListTaskPushNotificationConfigs", "sleeper", json!({"taskId": open})),
-            ("GetExtendedAgentCard", "echo", json!({})),
-        ] {
-            let refused = agent.refusal(&gateway, at, method, &params).await;
-            assert!(refused.is_some(), "{way}: {method} at {at}");
-        }
+        nothing_of(&gateway, (way, &agent), &old, &open, &task).await;
         let mut more = message("more");
         more["message"]["taskId"] = json!(open);
         let refused = agent.refusal(&gateway, "sleeper", "SendMessage", &more).await;
