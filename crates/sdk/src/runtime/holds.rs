@@ -93,6 +93,8 @@ impl Holds {
         if let Some(usage) = usage {
             // What is too much is stopped by whoever says so here.
             let _ = hold.spend(usage);
+            // What was read is told in our own words.
+            JsonObject::single(USAGE_EXTENSION, &usage).into_iter().for_each(|told| batch.annotate(told));
         }
         if !is_new {
             return None;

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use chancery_protocol::{
-    Admitted, AgentCard, Call, Caller, Denied, DynEndpoint, Error, Hold, Operation, Principal, Quota,
-    SendMessageRequest, TaskId,
+    Admitted, AgentCard, Call, Caller, Denied, DynEndpoint, Error, Hold, LINEAGE_HEADER, Operation,
+    Principal, Quota, SendMessageRequest, TaskId,
 };
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
@@ -188,6 +188,11 @@ impl Visit {
             put_quota(response.headers_mut(), rate);
         }
     }
+}
+
+/// The proof of descent that a request brings, as it came.
+pub(super) fn lineage_of(head: &Parts) -> Option<&str> {
+    head.headers.get(LINEAGE_HEADER).and_then(|value| value.to_str().ok())
 }
 
 /// Whether a request may be one to cancel a task, as far as its head says.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{BoxFuture, Caller, Error, ErrorCode, EventStream};
+use chancery_protocol::{BoxFuture, Caller, Error, ErrorCode, EventStream, Identity, Principal};
 use futures_util::{StreamExt as _, stream};
 
 use super::ServerBuilder;
+use super::site::View;
 
 /// Says when the credential of a caller ends; none if it holds for as long as anything takes.
 pub(super) type Revocation = Arc<dyn Fn(&Caller) -> Option<BoxFuture<'static, ()>> + Send + Sync>;
@@ -19,6 +20,18 @@ impl ServerBuilder {
     ) -> Self {
         self.revocation = Some(Arc::new(ended));
         self
+    }
+}
+
+impl View {
+    /// When the credential ends that somebody was let in with, if it can.
+    pub(super) fn revoked(
+        &self,
+        principal: &Principal,
+        identity: &Arc<Identity>,
+    ) -> Option<BoxFuture<'static, ()>> {
+        let ended = self.revocation.as_ref()?;
+        ended(&Caller { principal: principal.clone(), identity: identity.clone() })
     }
 }
 

@@ -8,8 +8,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, Caller, Error, ErrorCode, Identity, LINEAGE_HEADER, NoRoute, Operation,
-    Principal, Reply, Request, Version,
+    Call, CallContext, Caller, Error, ErrorCode, NoRoute, Operation, Reply, Request, Version,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -19,7 +18,7 @@ use super::body::{self, Body};
 use super::card::{WELL_KNOWN_KEYS, is_card, respond_keys};
 use super::cors::Cors;
 use super::cross_origin::{CrossOriginProtection, CrossOriginRefusal};
-use super::guard::{CANCEL_BYTES, Guard, Visit};
+use super::guard::{CANCEL_BYTES, Guard, Visit, lineage_of};
 use super::hygiene;
 use super::limits::ServerLimits;
 use super::mount::Mount;
@@ -436,16 +435,6 @@ impl View {
         }
     }
 
-    /// When the credential ends that somebody was let in with, if it can.
-    pub(super) fn revoked(
-        &self,
-        principal: &Principal,
-        identity: &Arc<Identity>,
-    ) -> Option<BoxFuture<'static, ()>> {
-        let ended = self.revocation.as_ref()?;
-        ended(&Caller { principal: principal.clone(), identity: identity.clone() })
-    }
-
     /// Who answers, if it is not the one that was found, and a place if it is a stream.
     fn begin(
         &self,
@@ -509,9 +498,4 @@ impl View {
         let (retired, task) = (self.table.retired(&mount.name)?, request.task()?);
         retired.served.has_live(&context.principal, task).then(|| retired.clone())
     }
-}
-
-/// The proof of descent that a request brings, as it came.
-fn lineage_of(head: &Parts) -> Option<&str> {
-    head.headers.get(LINEAGE_HEADER).and_then(|value| value.to_str().ok())
 }
