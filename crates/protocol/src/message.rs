@@ -24,6 +24,8 @@ pub enum Role {
     User,
     /// From the server to the client.
     Agent,
+    /// A number that this version does not know. It is passed on as it came.
+    Unknown(i32),
 }
 
 /// One turn of a conversation.
@@ -109,19 +111,32 @@ pub struct Artifact {
 // === impl Role ===
 
 impl Role {
-    /// The name on the wire.
+    /// The name on the wire. A number that nobody here knows has none, and is unspecified.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Unspecified => "ROLE_UNSPECIFIED",
+            Self::Unspecified | Self::Unknown(_) => "ROLE_UNSPECIFIED",
             Self::User => "ROLE_USER",
             Self::Agent => "ROLE_AGENT",
+        }
+    }
+
+    /// What a number of a peer's says, whether this version knows it or not.
+    pub fn of_number(number: i64) -> Self {
+        match number {
+            1 => Self::User,
+            2 => Self::Agent,
+            0 => Self::Unspecified,
+            number => i32::try_from(number).map_or(Self::Unspecified, Self::Unknown),
         }
     }
 }
 
 impl Serialize for Role {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+        match self {
+            Self::Unknown(number) => serializer.serialize_i32(*number),
+            known => serializer.serialize_str(known.as_str()),
+        }
     }
 }
 
@@ -144,11 +159,11 @@ impl<'de> Deserialize<'de> for Role {
             }
 
             fn visit_u64<E>(self, number: u64) -> Result<Role, E> {
-                Ok(match number {
-                    1 => Role::User,
-                    2 => Role::Agent,
-                    _ => Role::Unspecified,
-                })
+                Ok(i64::try_from(number).map_or(Role::Unspecified, Role::of_number))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Role, E> {
+                Ok(Role::of_number(number))
             }
         }
         deserializer.deserialize_any(RoleVisitor)

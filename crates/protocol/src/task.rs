@@ -38,6 +38,8 @@ pub enum TaskState {
     Rejected,
     /// Waits for the client to authenticate.
     AuthRequired,
+    /// A number that this version does not know. It is passed on as it came.
+    Unknown(i32),
 }
 
 /// The state of a task at a point in time.
@@ -113,9 +115,31 @@ const STATES: [(TaskState, &str); 9] = [
 ];
 
 impl TaskState {
-    /// The name on the wire.
+    /// The name on the wire. A number that nobody here knows has none, and is unspecified.
     pub fn as_str(self) -> &'static str {
-        STATES[self as usize].1
+        STATES.iter().find(|(state, _)| *state == self).map_or(STATES[0].1, |(_, name)| name)
+    }
+
+    /// The protocol's enum number.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Unspecified => 0,
+            Self::Submitted => 1,
+            Self::Working => 2,
+            Self::Completed => 3,
+            Self::Failed => 4,
+            Self::Canceled => 5,
+            Self::InputRequired => 6,
+            Self::Rejected => 7,
+            Self::AuthRequired => 8,
+            Self::Unknown(number) => number,
+        }
+    }
+
+    /// What a number of a peer's says, whether this version knows it or not.
+    pub fn of_number(number: i64) -> Self {
+        let known = u64::try_from(number).ok().and_then(Self::from_number);
+        known.unwrap_or_else(|| i32::try_from(number).map_or(Self::Unspecified, Self::Unknown))
     }
 
     /// The state with this wire name.
@@ -150,7 +174,10 @@ impl TaskState {
 
 impl Serialize for TaskState {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+        match self {
+            Self::Unknown(number) => serializer.serialize_i32(*number),
+            known => serializer.serialize_str(known.as_str()),
+        }
     }
 }
 
@@ -170,7 +197,11 @@ impl<'de> Deserialize<'de> for TaskState {
             }
 
             fn visit_u64<E>(self, number: u64) -> Result<TaskState, E> {
-                Ok(TaskState::from_number(number).unwrap_or_default())
+                Ok(i64::try_from(number).map_or(TaskState::Unspecified, TaskState::of_number))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<TaskState, E> {
+                Ok(TaskState::of_number(number))
             }
         }
         deserializer.deserialize_any(StateVisitor)

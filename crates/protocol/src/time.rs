@@ -52,9 +52,10 @@ impl Timestamp {
         self.0.as_nanosecond()
     }
 
-    /// Reads ISO 8601. An offset is accepted and normalized to UTC.
+    /// Reads ISO 8601. An offset is normalized to UTC, and a time without a zone is UTC: some peers leave it out.
     pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
-        let parsed = text.parse().map(Self).map_err(|_| InvalidTimestamp)?;
+        let in_utc = || text.contains(['T', 't', ' ']).then(|| format!("{text}Z").parse().ok()).flatten();
+        let parsed = text.parse().ok().or_else(in_utc).map(Self).ok_or(InvalidTimestamp)?;
         if parsed < Self::from_millis(YEAR_ONE_MS) { Err(InvalidTimestamp) } else { Ok(parsed) }
     }
 }
@@ -166,5 +167,14 @@ mod tests {
         let parsed = Timestamp::parse("2026-01-02T05:04:05.123456789+02:00").unwrap();
         assert_eq!(parsed.to_string(), "2026-01-02T03:04:05.123456789Z");
         assert!(Timestamp::parse("yesterday").is_err());
+    }
+
+    #[test]
+    fn a_time_without_a_zone_is_utc() {
+        let parsed = |text| Timestamp::parse(text).map(|time| time.to_string());
+        for text in ["2026-11-19T04:25:38.850143", "2026-11-19 04:25:38.850143"] {
+            assert_eq!(parsed(text).unwrap(), "2026-11-19T04:25:38.850143Z");
+        }
+        assert!(parsed("2026-11-19").is_err() && parsed("2026-11-19T04:25:38+").is_err());
     }
 }

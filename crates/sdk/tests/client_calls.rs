@@ -306,3 +306,35 @@ async fn a_turn_asks_an_agent_elsewhere() {
         assert_eq!(text(&site.rest().say("fail").await["artifacts"][0]), "no");
     }
 }
+
+#[tokio::test]
+async fn a_card_that_keeps_its_version_to_itself_is_one_of_either() {
+    let silent = |heard: &sdk::testing::Heard| {
+        let mut card = heard.card(&ProtocolBinding::JsonRpc);
+        card["supportedInterfaces"][0].as_object_mut().expect("an interface").remove("protocolVersion");
+        // What readers of v0.3 look for is no word about the list.
+        card["protocolVersion"] = json!("0.3");
+        sdk::testing::Reply::json(&card)
+    };
+    for (speaks, asked) in [
+        ("SendMessage", vec!["SendMessage"; 2]),
+        ("message/send", vec!["SendMessage", "message/send", "message/send"]),
+    ] {
+        let peer = sdk::testing::Peer::script().card_with(silent).answer_with(move |heard| {
+            let method = heard.json()["method"].clone();
+            let message = json!({"kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "hi"}]});
+            match () {
+                () if method != speaks => heard.error(ErrorCode::MethodNotFound),
+                () if speaks == "SendMessage" => heard.result(&json!({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}})),
+                () => heard.result(&message),
+            }
+        });
+        let peer = peer.start().expect("a port");
+        let client = sdk::Client::connect(peer.url()).await.expect("a card");
+        for _ in 0..2 {
+            assert_eq!(client.send("hello").await.expect("an answer").text(), "hi");
+        }
+        let methods: Vec<_> = peer.calls().iter().map(|heard| heard.json()["method"].clone()).collect();
+        assert_eq!(methods, asked);
+    }
+}

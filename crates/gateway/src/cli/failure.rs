@@ -67,7 +67,9 @@ impl Failure {
             ClientError::Status { status, .. } if matches!(status.as_u16(), 401 | 403) => denied,
             ClientError::Status { .. } if during == During::Discovery => Kind::CardNotFound,
             ClientError::BadAnswer(_) if during == During::Discovery => Kind::CardInvalid,
-            ClientError::BadAnswer(_) => Kind::Protocol(ErrorCode::InvalidAgentResponse),
+            ClientError::BadAnswer(_) | ClientError::BadEvent { .. } => {
+                Kind::Protocol(ErrorCode::InvalidAgentResponse)
+            }
             ClientError::Peer(error) => match error.code() {
                 ErrorCode::Unauthenticated | ErrorCode::PermissionDenied => denied,
                 code => Kind::Protocol(code),

@@ -20,6 +20,7 @@ pub(super) async fn build(section: &AgentSection, surroundings: &Surroundings) -
     let egress = outbound.egress()?;
     let client = |url: &str| {
         let mut client = Client::builder()
+            .log_name(name)
             .connect_timeout(outbound.connect_timeout())
             .request_timeout(outbound.read_timeout())
             .max_concurrent_calls(outbound.max_calls)

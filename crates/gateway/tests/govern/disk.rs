@@ -82,19 +82,19 @@ async fn a_damaged_log_is_told_when_the_gateway_starts() {
         client.send("hello").await.expect("it is answered");
     }
     let log = |folder: &Path| folder.join("chancery-data/chancery.db-wal");
-    gateway.kill_and_restart_logged(|folder| {
+    gateway.kill_and_restart_after(|folder| {
         assert!(log(folder).metadata().expect("there is a log").len() > 4096);
     });
-    assert!(!gateway.read("log").contains("damaged"), "nothing is wrong with it: {}", gateway.read("log"));
+    assert!(!gateway.log().contains("damaged"), "nothing is wrong with it: {}", gateway.log());
     let client = WIRES[0].connect(&gateway, "echo").await;
     for _ in 0..5 {
         client.send("hello").await.expect("it is answered");
     }
-    gateway.kill_and_restart_logged(|folder| {
+    gateway.kill_and_restart_after(|folder| {
         let mut bytes = std::fs::read(log(folder)).expect("there is a log");
         bytes[32 + 24 + 200] ^= 0x40;
         std::fs::write(log(folder), bytes).expect("it is written");
     });
-    let told = gateway.read("log");
+    let told = gateway.log();
     assert!(told.contains("the write-ahead log is damaged: what was committed last is lost"), "{told}");
 }

@@ -1,5 +1,6 @@
 //! A gateway in a process of its own, with a folder of its own.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -7,6 +8,9 @@ use std::process::{Child, Command, Stdio};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tempfile::TempDir;
+
+/// The file in its folder that its log goes to.
+const LOG: &str = "gateway.log";
 
 /// Killed when dropped.
 pub(crate) struct Gateway {
@@ -30,14 +34,6 @@ impl Gateway {
         Self::in_folder(folder(config), None)
     }
 
-    /// The same, with what it logs in the file `log` of its folder.
-    pub(crate) fn start_logged(config: &str) -> Self {
-        let folder = folder(config);
-        let log = std::fs::File::create(folder.path().join("log")).expect("it is made");
-        let (child, url) = serve(folder.path(), true, log.into());
-        Self { child, url, folder, key: None }
-    }
-
     /// The same, with a key for somebody.
     pub(crate) fn start_with_key(config: &str, caller: &str) -> Self {
         Self::start_with_key_of(config, &["--caller", caller])
@@ -57,7 +53,7 @@ impl Gateway {
 
     /// In a folder that has all that it needs. Without a key, everybody may call.
     pub(crate) fn in_folder(folder: TempDir, key: Option<String>) -> Self {
-        let (child, url) = serve(folder.path(), key.is_none(), Stdio::inherit());
+        let (child, url) = serve(folder.path(), key.is_none());
         Self { child, url, folder, key }
     }
 
@@ -82,12 +78,12 @@ impl Gateway {
         assert!(told.expect("kill runs").success());
     }
 
-    /// The same with something done to its folder in between, and with what it logs in the file `log` there.
-    pub(crate) fn kill_and_restart_logged(&mut self, between: impl FnOnce(&Path)) {
+    /// As a crash would have it, with something done to its folder in between, and a log of its own.
+    pub(crate) fn kill_and_restart_after(&mut self, between: impl FnOnce(&Path)) {
         self.stop();
         between(self.folder.path());
-        let log = std::fs::File::create(self.folder.path().join("log")).expect("it is made");
-        (self.child, self.url) = serve(self.folder.path(), self.key.is_none(), log.into());
+        std::fs::remove_file(self.folder.path().join(LOG)).expect("there is a log");
+        (self.child, self.url) = serve(self.folder.path(), self.key.is_none());
     }
 
     /// Its host and port.
@@ -98,7 +94,7 @@ impl Gateway {
     /// As a crash would have it.
     pub(crate) fn kill_and_restart(&mut self) {
         self.stop();
-        (self.child, self.url) = serve(self.folder.path(), self.key.is_none(), Stdio::inherit());
+        (self.child, self.url) = serve(self.folder.path(), self.key.is_none());
     }
 
     /// As an operator would have it.
@@ -144,6 +140,11 @@ impl Gateway {
         client.request(request).await.expect("an answer").status().as_u16()
     }
 
+    /// What it has said to its operator.
+    pub(crate) fn log(&self) -> String {
+        self.read(LOG)
+    }
+
     fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -153,6 +154,9 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.stop();
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
     }
 }
 
@@ -163,12 +167,13 @@ pub(crate) fn folder(config: &str) -> TempDir {
     folder
 }
 
-fn serve(folder: &Path, anonymous: bool, log: Stdio) -> (Child, String) {
+fn serve(folder: &Path, anonymous: bool) -> (Child, String) {
+    let log = File::options().create(true).append(true).open(folder.join(LOG)).expect("a log");
     let mut child = chancery(folder)
         .envs(anonymous.then_some(("CHANCERY__SERVER__ANONYMOUS", "true")))
+        .stderr(log)
         .args(["serve", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
-        .stderr(log)
         .spawn()
         .expect("the gateway starts");
     let mut line = String::new();

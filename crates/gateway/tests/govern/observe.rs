@@ -16,7 +16,7 @@ async fn send(gateway: &Gateway, headers: &[(&str, &str)]) -> Answer {
 
 /// The line that says what would have been refused, for this reason.
 fn line(gateway: &Gateway, reason: &str) -> String {
-    let log = gateway.read("log");
+    let log = gateway.log();
     let of_reason =
         |line: &&str| line.contains("would deny") && line.contains(&format!("reason=\"{reason}\""));
     log.lines().find(of_reason).unwrap_or_else(|| panic!("{reason} is not in\n{log}")).to_owned()
@@ -59,7 +59,7 @@ async fn every_gate_can_only_observe_and_writes_down_what_it_would_refuse() {
         ("", limits, "limits", "PAYLOAD_TOO_LARGE", "1 bytes"),
     ];
     for (section, of_agent, gate, reason, limit) in gates {
-        let gateway = Gateway::start_logged(&format!("{section}{ECHO}{of_agent}"));
+        let gateway = Gateway::start(&format!("{section}{ECHO}{of_agent}"));
         let made_up = [("chancery-lineage", "made.up.token")];
         let headers = if reason == "LINEAGE_INVALID" { &made_up[..] } else { &[] };
         let answer = send(&gateway, headers).await;
@@ -77,7 +77,7 @@ async fn every_gate_can_only_observe_and_writes_down_what_it_would_refuse() {
 #[tokio::test]
 async fn who_asks_too_often_is_only_written_down_where_that_is_observed() {
     let rate = "[rate]\nmode = \"observe\"\ncaller = { per_second = 1, burst = 1 }\n";
-    let gateway = Gateway::start_logged(&format!("{rate}{ECHO}"));
+    let gateway = Gateway::start(&format!("{rate}{ECHO}"));
     for _ in 0..4 {
         assert_eq!(send(&gateway, &[]).await.status, 200);
     }
@@ -96,7 +96,7 @@ async fn a_call_for_which_a_pool_has_nobody_is_tried_all_the_same_where_that_is_
         "[[agent]]\nname = \"echo\"\nkind = \"a2a\"\nmembers = [{{ name = \"one\", url = \"{}\" }}]\n",
         member.agent("echo")
     );
-    let gateway = Gateway::start_logged(&format!("{routing}{agent}"));
+    let gateway = Gateway::start(&format!("{routing}{agent}"));
     let client = WIRES[0].connect(&gateway, "echo").await;
     client.send("hello").await.expect("its member is there");
     drop(member);

@@ -38,6 +38,10 @@ async fn a_credential_from_a_file_is_sent_as_it_stands_now() {
     while !is_said(&catalogue().await) {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
+    for spoken in over_http() {
+        let refused = format!("agent {} refuses this server's credential (HTTP 401)", spoken.name("far"));
+        assert_eq!(gateway.log().matches(&refused).count(), 1, "{}", gateway.log());
+    }
     gateway.write("token", "two\n");
     while catalogue().await.contains("HTTP 401") {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -46,6 +46,7 @@ mod counted;
 mod credential;
 mod deadline;
 mod died;
+mod faults;
 mod killed;
 mod pool;
 mod refused;

@@ -70,6 +70,12 @@ impl ClientBuilder {
         self
     }
 
+    /// What the log calls the agent where it tells what that does wrong; its URL unless said otherwise.
+    pub fn log_name(mut self, name: impl Into<String>) -> Self {
+        self.settings.log_name = Some(name.into());
+        self
+    }
+
     /// Speaks this version of the protocol and no other, whatever the card offers.
     pub fn version(mut self, version: Version) -> Self {
         self.settings.version = Some(version);

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use chancery_protocol::{Error, ErrorCode};
+use chancery_protocol::{Error, ErrorCode, TaskId};
 use http::StatusCode;
 
 /// What lies beneath an error.
@@ -73,6 +73,14 @@ pub enum ClientError {
     /// The peer's answer breaks the protocol.
     #[error("the agent's answer cannot be used: {0}")]
     BadAnswer(String),
+    /// An event of a stream breaks the protocol. The task may well go on.
+    #[error("an event of the agent's stream cannot be used: {why}")]
+    BadEvent {
+        /// What is wrong with it.
+        why: String,
+        /// The task that it is about, as far as that can be told.
+        task: Option<TaskId>,
+    },
     /// The peer's answer is larger than the client takes.
     #[error("{what} is larger than the {limit} bytes that this client takes; raise the limit to take it")]
     TooLarge {
@@ -183,6 +191,7 @@ impl From<ClientError> for Error {
                 _ => ErrorCode::InvalidAgentResponse,
             },
             ClientError::BadAnswer(_)
+            | ClientError::BadEvent { .. }
             | ClientError::TooLarge { .. }
             | ClientError::NoInterface { .. }
             | ClientError::Untrusted(_) => ErrorCode::InvalidAgentResponse,

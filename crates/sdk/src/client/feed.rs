@@ -55,7 +55,17 @@ impl Feed {
         std::mem::take(&mut self.watch).answered();
     }
 
-    /// The next event. None when the agent has ended the stream; an error is the last item.
+    /// Reads what else comes, whatever it says, until the agent ends the stream or is silent for too long.
+    pub(crate) async fn read_to_end(mut self: Box<Self>) {
+        self.satisfied();
+        while let Some(event) = self.next().await {
+            if event.is_err_and(|error| !matches!(error, ClientError::BadEvent { .. })) {
+                return;
+            }
+        }
+    }
+
+    /// The next event. None when the agent has ended the stream. After an error nothing more comes, unless that was one event that cannot be read.
     pub(crate) async fn next(&mut self) -> Option<Result<StreamEvent, ClientError>> {
         poll_fn(|context| self.poll_next(context)).await
     }
@@ -98,7 +108,7 @@ impl Feed {
                     return Poll::Ready(Some(Ok(event)));
                 }
                 Err(error) => {
-                    self.over = true;
+                    self.over = !matches!(error, ClientError::BadEvent { .. });
                     return Poll::Ready(Some(Err(error)));
                 }
             }

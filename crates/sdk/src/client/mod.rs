@@ -23,6 +23,7 @@ mod credentials;
 mod discovery;
 mod endpoint;
 mod error;
+mod faults;
 mod feed;
 mod freshness;
 #[cfg(feature = "fuzzing")]
@@ -70,6 +71,7 @@ pub use credentials::{Credentials, InvalidCredentials};
 #[cfg(feature = "server")]
 pub(crate) use discovery::{CardSeen, UNREACHABLE};
 pub use error::ClientError;
+pub(crate) use faults::{Fault, Faults};
 pub(crate) use feed::Feed;
 pub use intercept::Interceptor;
 pub(crate) use peer::Interface;
@@ -96,6 +98,7 @@ struct Inner {
     streams: Arc<Semaphore>,
     /// Whether the last answer to a call was that nobody knows who makes it.
     is_refused: AtomicBool,
+    faults: Arc<Faults>,
 }
 
 impl Client {
@@ -121,7 +124,13 @@ impl Client {
         let streams = Arc::new(Semaphore::new(settings.streams));
         let next_id = AtomicU64::new(1);
         let is_refused = AtomicBool::new(false);
-        Ok(Self(Arc::new(Inner { settings, transport, discovery, next_id, streams, is_refused })))
+        let faults = Arc::new(Faults::of(settings.log_name.clone().unwrap_or_else(|| discovery.url())));
+        Ok(Self(Arc::new(Inner { settings, transport, discovery, next_id, streams, is_refused, faults })))
+    }
+
+    /// Whom to tell what the peer does wrong.
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.0.faults
     }
 
     /// Whether the peer answered the last call by asking for a credential, or another one (HTTP 401).

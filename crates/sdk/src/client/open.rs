@@ -5,16 +5,20 @@
 use std::collections::VecDeque;
 use std::future::Future as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use chancery_protocol::{Operation, TaskId};
 use http_body::Body as _;
+use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connections::AnswerBody;
 use super::error::ClientError;
+use super::faults::{Fault, Faults};
 use super::grpc;
 use super::replied::StreamEvent;
 use super::settings::Settings;
@@ -34,6 +38,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// A stream of frames.
 pub(crate) struct Open {
     pub(super) wire: Wire,
+    operation: Operation,
     pub(super) id: u64,
     /// The task, if the stream does not show it by itself.
     pub(super) snapshot: Option<StreamEvent>,
@@ -48,6 +53,7 @@ pub(crate) struct Open {
     quiet: Pin<Box<Sleep>>,
     /// How much has been read since there was nothing to read.
     taken: usize,
+    faults: Arc<Faults>,
 }
 
 /// How frames are read.
@@ -80,7 +86,8 @@ impl Finish for Streamed {
 
     async fn finish(&self, answer: Answer<'_>, settings: &Settings) -> Result<Open, ClientError> {
         let (head, mut body) = answer.response.into_parts();
-        let (is_stream, expected) = match answer.wire.is_grpc() {
+        let Answer { wire, operation, id, origin, faults, .. } = answer;
+        let (is_stream, expected) = match wire.is_grpc() {
             true => (grpc::is_stream(&head), "application/grpc"),
             false => {
                 (head.status.is_success() && is_of_type(&head, &["text/event-stream"]), "text/event-stream")
@@ -88,10 +95,10 @@ impl Finish for Streamed {
         };
         if is_stream {
             body.let_go_on();
-            return Ok(Open::new(answer.wire, answer.id, body, settings));
+            return Ok(Open::new(wire, (operation, id), body, (settings, faults)));
         }
-        let body = whole(body, answer.origin, settings.response_bytes).await?;
-        match answer.wire.failure(answer.operation, answer.id, &head, &body) {
+        let body = whole(body, origin, settings.response_bytes).await?;
+        match wire.failure(operation, id, &head, &body) {
             ClientError::Status { status, .. } if status.is_success() => Err(wrong_type(&head, expected)),
             failure => Err(failure),
         }
@@ -101,15 +108,35 @@ impl Finish for Streamed {
 // === impl Open ===
 
 impl Open {
-    fn new(wire: Wire, id: u64, body: AnswerBody, settings: &Settings) -> Self {
+    fn new(
+        wire: Wire,
+        (operation, id): (Operation, u64),
+        body: AnswerBody,
+        (settings, faults): (&Settings, &Arc<Faults>),
+    ) -> Self {
         let (heard, idle) = (Instant::now(), settings.idle_timeout);
         let quiet = Box::pin(sleep_until(heard + idle));
         let reader = match wire.is_grpc() {
             true => Read::Messages(grpc::Reader::new(settings.event_bytes)),
             false => Read::Events(Reader::new(settings.event_bytes)),
         };
-        let (snapshot, kept) = (None, VecDeque::new());
-        Self { wire, id, snapshot, kept, body, reader, said_all: false, idle, heard, quiet, taken: 0 }
+        let (snapshot, kept, said_all, taken) = (None, VecDeque::new(), false, 0);
+        let faults = faults.clone();
+        Self {
+            wire,
+            operation,
+            id,
+            snapshot,
+            kept,
+            body,
+            reader,
+            said_all,
+            idle,
+            heard,
+            quiet,
+            taken,
+            faults,
+        }
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
@@ -166,10 +193,34 @@ impl Open {
     }
 
     pub(super) fn event(&mut self, frame: &Frame, is_first: bool) -> Result<StreamEvent, ClientError> {
-        let event = self.wire.event(self.id, frame, is_first)?;
+        let event = self.wire.event(self.id, frame, is_first).or_else(|error| self.unread(frame, error))?;
         self.said_all |= event.is_last;
         Ok(event)
     }
+
+    /// An event that breaks the protocol, unless it can be read another way.
+    fn unread(&self, frame: &Frame, error: ClientError) -> Result<StreamEvent, ClientError> {
+        let ClientError::BadAnswer(why) = error else { return Err(error) };
+        if let Some(event) = self.wire.event_of_older_form(self.id, &frame.data) {
+            self.faults.tell(Fault::OlderForm, self.operation, &why, &frame.data);
+            return Ok(StreamEvent { number: frame.number, ..event });
+        }
+        self.faults.tell(Fault::UnreadableEvent, self.operation, &why, &frame.data);
+        let found = serde_json::from_slice(&frame.data).ok();
+        let task = found.as_ref().and_then(task_named_in).map(TaskId::from);
+        Err(ClientError::BadEvent { why, task })
+    }
+}
+
+/// The id of the task that an event is about, wherever it stands.
+fn task_named_in(event: &Value) -> Option<&str> {
+    const AROUND: [&str; 6] =
+        ["result", "task", "statusUpdate", "status_update", "artifactUpdate", "artifact_update"];
+    let object = event.as_object()?;
+    let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let own = || if object.contains_key("status") { text("id") } else { None };
+    let within = || AROUND.iter().find_map(|name| task_named_in(object.get(*name)?));
+    text("taskId").or_else(|| text("task_id")).or_else(own).or_else(within)
 }
 
 /// Lets others have their turn, and comes back then. A connection that always has more to say would not.
@@ -227,6 +278,31 @@ impl Read {
         match self {
             Self::Events(reader) => reader.retry.unwrap_or_default().min(LONGEST_RETRY),
             Self::Messages(_) => Duration::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_task_of_an_event_is_found_wherever_it_stands() {
+        let status = json!({"state": 7});
+        for event in [
+            json!({"jsonrpc": "2.0", "id": 1, "result": {"taskId": "t", "status": status}}),
+            json!({"result": {"task": {"id": "t", "status": status}}}),
+            json!({"status_update": {"task_id": "t"}}),
+            json!({"id": "t", "status": status}),
+        ] {
+            assert_eq!(task_named_in(&event), Some("t"), "{event}");
+        }
+        for event in
+            [json!({"id": "1", "result": {}}), json!(["t"]), json!({"taskId": 7}), json!({"taskId": ""})]
+        {
+            assert_eq!(task_named_in(&event), None, "{event}");
         }
     }
 }

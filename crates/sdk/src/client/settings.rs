@@ -15,6 +15,8 @@ use crate::egress::Egress;
 /// All settings of a client, with their defaults.
 #[derive(Clone)]
 pub(crate) struct Settings {
+    /// What the log calls the peer, if not by its URL.
+    pub(crate) log_name: Option<String>,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) idle_timeout: Duration,
@@ -66,6 +68,7 @@ impl Default for Settings {
             response_bytes: 16 << 20,
             event_bytes: 16 << 20,
             card_bytes: 1 << 20,
+            log_name: None,
             preferred: Vec::new(),
             only_preferred: false,
             version: None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use uuid::Uuid;
 
 use super::connections::AnswerBody;
 use super::error::ClientError;
+use super::faults::{Fault, Faults};
 use super::origin::Origin;
 use super::patience::Patience;
 use super::peer::{Interface, Peer};
@@ -44,6 +46,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) id: u64,
     pub(crate) origin: &'a Origin,
     pub(crate) response: Response<AnswerBody>,
+    pub(crate) faults: &'a Arc<Faults>,
 }
 
 /// What is made of an answer.
@@ -76,7 +79,16 @@ impl<T: Expected> Finish for Typed<T> {
         if answer.wire.is_grpc() {
             head.headers.extend(trailers.unwrap_or_default());
         }
-        let replied = answer.wire.decode(answer.operation, answer.id, &head, &body)?;
+        let Answer { wire, operation, id, faults, .. } = answer;
+        let replied = wire.decode(operation, id, &head, &body).or_else(|error| {
+            if !matches!(error, ClientError::BadAnswer(_)) {
+                return Err(error);
+            }
+            let replied = wire.decode_older_form(operation, id, &head, &body);
+            let fault = if replied.is_some() { Fault::OlderForm } else { Fault::UnreadableAnswer };
+            faults.tell(fault, operation, &error, &body);
+            replied.ok_or(error)
+        })?;
         replied.with_history(self.history_length).expect()
     }
 }
@@ -182,6 +194,9 @@ impl Client {
             // Whoever cannot be reached one way may be reached another.
             let unknown = interface.wire.was_not_understood(request.operation(), &error);
             was_passed_over |= unknown;
+            if unknown && request.operation() != Operation::ListTasks {
+                self.faults().tell(Fault::OtherVersion, request.operation(), &error, b"");
+            }
             at += usize::from(unknown || never_sent);
             if (unknown || matches!(error, ClientError::Refused { .. })) && at < peer.interfaces.len() {
                 first_seen = first_seen.or((!never_sent).then_some(error));
@@ -236,11 +251,18 @@ impl Client {
         finish: &F,
     ) -> Result<F::Output, ClientError> {
         let (response, place) = self.transport().exchange(outgoing, terms, Some(patience)).await?;
-        let answer = Answer { wire, operation, id, origin: &outgoing.origin, response };
+        let faults = &self.0.faults;
+        let answer = Answer { wire, operation, id, origin: &outgoing.origin, response, faults };
         let outcome = finish.finish(answer, self.settings()).await;
         drop(place);
         let is_refused = outcome.as_ref().is_err_and(ClientError::asks_for_credential);
-        self.0.is_refused.store(is_refused, Ordering::Relaxed);
+        if !self.0.is_refused.swap(is_refused, Ordering::Relaxed) && is_refused {
+            let agent = self.faults().peer();
+            tracing::error!(
+                agent,
+                "agent {agent} refuses this server's credential (HTTP 401); set or change it"
+            );
+        }
         outcome
     }
 

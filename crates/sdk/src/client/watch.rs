@@ -50,6 +50,7 @@ impl Watch {
             ClientError::Peer(_)
             | ClientError::Status { .. }
             | ClientError::BadAnswer(_)
+            | ClientError::BadEvent { .. }
             | ClientError::TooLarge { .. } => watch.answered(),
             // Nothing was sent, for reasons that lie with us.
             ClientError::Configuration(_)

@@ -175,6 +175,31 @@ impl Wire {
         event.map(|event| StreamEvent { number: *number, ..event })
     }
 
+    /// Reads an answer that is none of v1.0, if it has the form of v0.3: some peers say in one version what belongs to the other.
+    pub(crate) fn decode_older_form(
+        self,
+        operation: Operation,
+        id: u64,
+        head: &Parts,
+        body: &[u8],
+    ) -> Option<Replied> {
+        let json = match self {
+            Self::JsonRpc => jsonrpc::result(id, head, body, SAME).ok()?,
+            _ => return None,
+        };
+        has_kind(json).then(|| v0_3::read_reply(operation, json).ok()).flatten()
+    }
+
+    /// The same of an event.
+    pub(crate) fn event_of_older_form(self, id: u64, data: &[u8]) -> Option<StreamEvent> {
+        let json = match self {
+            Self::JsonRpc => jsonrpc::event_text(data, id, SAME).ok()?,
+            Self::Rest => std::str::from_utf8(data).ok()?,
+            _ => return None,
+        };
+        has_kind(json).then(|| v0_3::read_event(json).ok()).flatten()
+    }
+
     /// Whether a failure proves that the peer has done nothing: it does not know what it was asked, or not in this
     /// version. Another wire may do.
     pub(crate) fn was_not_understood(self, operation: Operation, error: &ClientError) -> bool {

@@ -65,14 +65,15 @@ pub(super) fn cannot_be_watched(failed: &ClientError) -> bool {
 pub(super) fn told(failed: ClientError) -> Error {
     let code = match &failed {
         ClientError::Peer(error) => error.code(),
-        ClientError::Status { status, .. } if matches!(status.as_u16(), 401 | 403) => {
-            ErrorCode::Unauthenticated
-        }
+        ClientError::Status { status, .. } if status.as_u16() == 401 => ErrorCode::Unauthenticated,
+        ClientError::Status { status, .. } if status.as_u16() == 403 => ErrorCode::PermissionDenied,
         _ => return unanswered(failed),
     };
     match code {
         ErrorCode::Unauthenticated | ErrorCode::PermissionDenied => {
-            tracing::error!(error = %failed, "an agent refuses this server's credential; set or change it");
+            if code == ErrorCode::PermissionDenied {
+                tracing::error!(error = %failed, "an agent allows this server nothing with its credential; set or change it");
+            }
             let text =
                 "The agent behind this one refuses this server's credential; its operator has to change it";
             Error::with_message(ErrorCode::Internal, text).caused_by(failed)
@@ -101,7 +102,11 @@ fn in_its_own_name(error: Error) -> Error {
 
 /// Nobody answered, or nothing that could be read.
 fn unanswered(failed: ClientError) -> Error {
-    tracing::warn!(error = chain(&failed), "a call was not relayed");
+    match failed {
+        // The fault itself has been told.
+        ClientError::BadAnswer(_) | ClientError::BadEvent { .. } => {}
+        _ => tracing::warn!(error = chain(&failed), "a call was not relayed"),
+    }
     if let ClientError::Untrusted(why) = &failed {
         let text = format!("The agent behind this one is not called, since its card is not trusted: {why}");
         return Error::with_message(ErrorCode::InvalidAgentResponse, text).caused_by(failed);

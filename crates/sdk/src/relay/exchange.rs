@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    AgentCard, BoxFuture, CallContext, LINEAGE_EXTENSION, Message, Request, SendMessageRequest,
-    SendMessageResponse, StreamResponse, TaskState,
+    AgentCard, BoxFuture, CallContext, LINEAGE_EXTENSION, Message, Operation, Request, SendMessageRequest,
+    SendMessageResponse, StreamResponse, TaskId, TaskState,
 };
 
 use super::agent::{RemoteAgent, cancel_there};
 use super::clean::Scrubber;
 use super::errors::{Breach, cannot_be_watched, fate};
-use super::follow::Source;
 use super::peers::Peer;
+use super::source::Source;
 use super::state::{RemoteState, context_there, dispatch_key};
 use crate::agent::{Failure, Outcome};
-use crate::client::{Client, ClientError, Feed, Options, Watch};
+use crate::client::{Client, ClientError, Fault, Feed, Options, Watch};
 use crate::runtime::{DetachOnDrop, Incoming, check_extensions, spawn};
 use crate::turn::{CallerWaits, Turn};
 
@@ -53,7 +53,14 @@ pub(super) struct Exchange<'a> {
 }
 
 /// What came first, and the stream that it came by.
-type First = (StreamResponse, Option<Box<Feed>>);
+type First = (FirstEvent, Option<Box<Feed>>);
+
+/// What an answer began with.
+enum FirstEvent {
+    Read(Box<StreamResponse>),
+    /// Something about this task that cannot be read.
+    Unread(TaskId),
+}
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(agent: &'a RemoteAgent, turn: &'a Turn) -> Result<Self, Failure> {
@@ -130,6 +137,13 @@ impl<'a> Exchange<'a> {
             self.peer = next;
             self.turn.sink.hold().iter().for_each(|hold| hold.moved_to(&self.peer.name));
             self.tell_pool();
+        };
+        let first = match first {
+            FirstEvent::Read(first) => *first,
+            FirstEvent::Unread(there) => {
+                self.check_task(&there, None)?;
+                return self.follow(stream.map_or(Source::Look, Source::Unread)).await;
+            }
         };
         if let StreamResponse::Message(_) = first {
             stream.into_iter().for_each(|mut events| events.satisfied());
@@ -239,16 +253,20 @@ impl<'a> Exchange<'a> {
         let client = self.peer.client.clone();
         let answer = async move {
             if !streams {
-                return match client.ask(Request::SendMessage(request), options).await? {
-                    SendMessageResponse::Task(task) => Ok((StreamResponse::Task(task), None)),
-                    SendMessageResponse::Message(message) => Ok((StreamResponse::Message(message), None)),
+                let answer = match client.ask(Request::SendMessage(request), options).await? {
+                    SendMessageResponse::Task(task) => StreamResponse::Task(task),
+                    SendMessageResponse::Message(message) => StreamResponse::Message(message),
                 };
+                return Ok((FirstEvent::Read(Box::new(answer)), None));
             }
             let mut events = client.feed(Request::SendStreamingMessage(request), options).await?;
-            match events.next().await {
-                Some(event) => Ok((event?.payload, Some(Box::new(events)))),
-                None => Err(ClientError::BadAnswer("the stream has no event".to_owned())),
-            }
+            let first = match events.next().await {
+                Some(Ok(event)) => FirstEvent::Read(Box::new(event.payload)),
+                Some(Err(ClientError::BadEvent { task: Some(there), .. })) => FirstEvent::Unread(there),
+                Some(Err(error)) => return Err(error),
+                None => return Err(ClientError::BadAnswer("the stream has no event".to_owned())),
+            };
+            Ok((first, Some(Box::new(events))))
         };
         let (client, sink) = (self.peer.client.clone(), self.turn.sink.clone());
         let outstanding = DetachOnDrop::with(Box::pin(answer), move |late| {
@@ -343,13 +361,20 @@ impl<'a> Exchange<'a> {
 
     /// The agent does what the protocol does not allow.
     pub(super) fn broke_protocol(&self, why: &str) -> Failure {
+        self.peer.client.faults().tell(Fault::ImpossibleTask, Operation::SendMessage, &why, b"");
         self.give_up(Breach::BrokeProtocol, &why)
     }
 
     /// The task fails here, if there is one, and is canceled there.
     pub(super) fn give_up(&self, breach: Breach, why: &dyn Display) -> Failure {
         let id = self.turn.task_id();
-        tracing::warn!(task.id = %id, %why, "task {id} is given up: {}", breach.text());
+        match breach {
+            // The fault itself has been told.
+            Breach::BrokeProtocol => {
+                tracing::info!(task.id = %id, %why, "task {id} is given up: {}", breach.text());
+            }
+            _ => tracing::warn!(task.id = %id, %why, "task {id} is given up: {}", breach.text()),
+        }
         if breach != Breach::Forgotten {
             self.cancel_there();
         }
@@ -380,10 +405,13 @@ impl Drop for Exchange<'_> {
 async fn cancel_late_answer(client: Client, answer: BoxFuture<'static, Result<First, ClientError>>) {
     let Ok(Ok((late, _))) = tokio::time::timeout(LATE_ANSWER, answer).await else { return };
     let there = match late {
-        StreamResponse::Task(task) if !task.status.state.is_terminal() => task.id,
-        StreamResponse::StatusUpdate(update) => update.task_id,
-        StreamResponse::ArtifactUpdate(update) => update.task_id,
-        StreamResponse::Task(_) | StreamResponse::Message(_) => return,
+        FirstEvent::Unread(there) => there,
+        FirstEvent::Read(late) => match *late {
+            StreamResponse::Task(task) if !task.status.state.is_terminal() => task.id,
+            StreamResponse::StatusUpdate(update) => update.task_id,
+            StreamResponse::ArtifactUpdate(update) => update.task_id,
+            StreamResponse::Task(_) | StreamResponse::Message(_) => return,
+        },
     };
     cancel_there(client, there);
 }

@@ -7,8 +7,8 @@
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    ErrorCode, GetTaskRequest, Request, SendMessageResponse, StreamResponse, SubscribeToTaskRequest, Task,
-    TaskId, TaskState, TaskStatusUpdateEvent,
+    ContextId, ErrorCode, GetTaskRequest, Request, SendMessageResponse, StreamResponse,
+    SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatusUpdateEvent,
 };
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -17,46 +17,15 @@ use super::clean::name_origin;
 use super::delta::{Delta, is_same_status};
 use super::errors::{Breach, cannot_be_watched};
 use super::exchange::Exchange;
+use super::source::{LONGEST_PAUSE, Progress, Source};
 use crate::agent::{Failure, Outcome};
 use crate::client::{ClientError, Feed, Options};
 use crate::runtime::Delivered;
 
-/// How long to wait between two questions about a task, at first and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How long an agent may take to end a stream after it has said everything.
-const GOODBYE: Duration = Duration::from_secs(5);
 /// How many answers to delivered messages may wait.
 const ANSWERS: usize = 16;
 /// How long an id of an agent's may be.
 const MAX_ID_BYTES: usize = 1024;
-
-/// Where news come from.
-pub(super) enum Source {
-    Stream(Box<Feed>),
-    /// The task is to be subscribed to.
-    Watch,
-    /// The task is to be asked for.
-    Look,
-}
-
-/// How following a task stands.
-struct Progress {
-    source: Source,
-    /// Whether the agent lets the task be watched.
-    watchable: bool,
-    /// The number of the last event that came by a stream that has ended; 0 if it had none.
-    last: u64,
-    /// Whether the next event is the first of its stream.
-    is_first: bool,
-    /// When the stream was opened that is read.
-    opened: Instant,
-    /// Since when the agent has neither shown anything new nor answered for the task.
-    failing_since: Option<Instant>,
-    /// How often in a row nothing new has come by asking for it.
-    in_vain: u32,
-    pause: Duration,
-}
 
 /// What has come from the agent.
 enum News {
@@ -187,7 +156,7 @@ impl Exchange<'_> {
                 Ok(None) => News::End,
             },
             Source::Watch => News::Opened(Box::new(Box::pin(self.subscribe(there, progress.last)).await?)),
-            Source::Look => News::Task(Box::new(Box::pin(self.look(there)).await?)),
+            Source::Unread(_) | Source::Look => News::Task(Box::new(Box::pin(self.look(there)).await?)),
         })
     }
 
@@ -261,19 +230,28 @@ impl Exchange<'_> {
             StreamResponse::ArtifactUpdate(update) => (&update.task_id, Some(&update.context_id)),
             StreamResponse::Message(_) => return Ok(()),
         };
+        self.check_task(task, context)
+    }
+
+    /// Learns what the agent calls its task, unless it has another.
+    pub(super) fn check_task(&mut self, task: &TaskId, context: Option<&ContextId>) -> Result<(), Failure> {
         match &self.state.task {
+            // It was learnt from what could not be read.
+            Some(known) if known == task && self.has_new_ids => self.learn(task, context),
             Some(known) if known == task => Ok(()),
             Some(_) => Err(self.broke_protocol("another task came where one was asked for")),
             None if task.is_empty() || task.as_str().len() > MAX_ID_BYTES => {
                 Err(self.broke_protocol("the id of its task cannot be used"))
             }
-            None => {
-                self.state.learn(task, context);
-                self.has_new_ids = true;
-                self.turn.set_state(&self.state)?;
-                Ok(())
-            }
+            None => self.learn(task, context),
         }
+    }
+
+    /// Notes what the agent calls its task.
+    pub(super) fn learn(&mut self, task: &TaskId, context: Option<&ContextId>) -> Result<(), Failure> {
+        self.state.learn(task, context);
+        self.has_new_ids = true;
+        Ok(self.turn.set_state(&self.state)?)
     }
 
     /// Tells what is new in a task that is shown whole.
@@ -343,6 +321,10 @@ impl Exchange<'_> {
     /// Something did not come. Fails the task once there is no point in asking again.
     fn failed(&self, progress: &mut Progress, error: &ClientError) -> Result<Option<Outcome>, Failure> {
         let looked = matches!(progress.source, Source::Look);
+        if matches!(error, ClientError::BadEvent { .. }) {
+            progress.cannot_read();
+            return Ok(None);
+        }
         if cannot_be_watched(error) && !looked {
             (progress.watchable, progress.source, progress.pause) = (false, Source::Look, Duration::ZERO);
             return Ok(None);
@@ -364,84 +346,6 @@ impl Exchange<'_> {
             Some(breach) => breach,
         };
         Err(self.give_up(breach, error))
-    }
-}
-
-impl Progress {
-    fn new(source: Source) -> Self {
-        Self {
-            source,
-            watchable: true,
-            last: 0,
-            is_first: false,
-            opened: Instant::now(),
-            failing_since: None,
-            in_vain: 0,
-            pause: Duration::ZERO,
-        }
-    }
-
-    fn opened(&mut self, events: Box<Feed>) {
-        (self.source, self.is_first, self.opened) = (Source::Stream(events), true, Instant::now());
-    }
-
-    /// The agent has answered for the task.
-    fn looked(&mut self) {
-        self.failing_since = None;
-        self.in_vain += 1;
-        // By whatever number the agent knows what is new in it, it is none that came by a stream.
-        self.last = 0;
-        self.pause = self.longer_pause();
-        self.source = if self.watchable { Source::Watch } else { Source::Look };
-    }
-
-    /// Something new has come.
-    fn is_alive(&mut self) {
-        (self.failing_since, self.in_vain) = (None, 0);
-    }
-
-    /// Since when the agent cannot be asked. A stream that was open for long was well until now.
-    fn failing_since(&mut self, patience: Duration) -> Instant {
-        if matches!(self.source, Source::Stream(_)) && self.opened.elapsed() >= patience {
-            self.failing_since = None;
-        }
-        *self.failing_since.get_or_insert_with(Instant::now)
-    }
-
-    /// How to ask after what was asked for has broken off: what is not worth watching is asked for in between.
-    fn after_break(&mut self) {
-        if let Source::Stream(events) = &self.source {
-            self.last = events.last_event();
-        }
-        self.in_vain += 1;
-        self.pause = self.longer_pause();
-        let look = matches!(self.source, Source::Look) || !self.watchable || self.in_vain.is_multiple_of(2);
-        self.source = if look { Source::Look } else { Source::Watch };
-    }
-
-    /// A task that waits for an authorization is asked for now and then.
-    fn rest_if_waiting(&mut self, state: TaskState) {
-        if state.is_interrupted() {
-            (self.source, self.pause) = (Source::Look, LONGEST_PAUSE);
-        }
-    }
-
-    /// Longer with every time that it was in vain.
-    fn longer_pause(&self) -> Duration {
-        FIRST_PAUSE.saturating_mul(1 << self.in_vain.min(6)).min(LONGEST_PAUSE)
-    }
-}
-
-impl Source {
-    /// Reads a stream to its end, so that its connection can be used again.
-    pub(super) fn leave(self) {
-        if let Self::Stream(mut events) = self {
-            events.satisfied();
-            tokio::spawn(async move {
-                let rest = async { while let Some(Ok(_)) = events.next().await {} };
-                let _ = tokio::time::timeout(GOODBYE, rest).await;
-            });
-        }
     }
 }
 

@@ -19,6 +19,7 @@
 //! | `agent` | an agent elsewhere as an agent of this runtime |
 //! | `exchange` | a message on its way there, and what is made of the answer |
 //! | `follow` | a task that goes on there, followed until it ends |
+//! | `source` | where news of it come from |
 //! | `deliver` | messages that come for a task while it is followed |
 //! | `delta` | what is new in a task |
 //! | `state` | which agent has a task, and under which ids |
@@ -37,6 +38,7 @@ mod errors;
 mod exchange;
 mod follow;
 mod peers;
+mod source;
 mod state;
 
 use std::fmt;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_sdk::egress::Egress;
-use chancery_sdk::{Client, ClientBuilder, ClientError, ErrorCode, TaskState};
+use chancery_sdk::{Client, ClientBuilder, ClientError, ErrorCode, Role, TaskState};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
@@ -232,9 +232,21 @@ async fn a_stream_that_is_none_ends_with_an_error() {
     let large = last(vec![said(framed(&[0; 101]), OK)]).await;
     assert!(matches!(large, ClientError::TooLarge { limit: 100, .. }), "{large}");
     let garbage = last(vec![said(framed(b"\xff"), OK)]).await;
-    assert!(matches!(garbage, ClientError::BadAnswer(_)), "{garbage}");
+    assert!(matches!(garbage, ClientError::BadEvent { .. }), "{garbage}");
     let early = last(vec![said(begun(), OK)]).await;
     assert!(matches!(early, ClientError::StreamCut { .. }), "{early}");
     let half = last(vec![Said { body: begun()[..7].to_vec(), ..said(Vec::new(), OK) }]).await;
     assert!(matches!(half, ClientError::StreamCut { .. }), "{half}");
+}
+
+#[tokio::test]
+async fn numbers_that_nobody_knows_survive() {
+    let said_once = json!({"messageId": "m", "role": -3, "parts": [{"text": "x"}]});
+    let strange = json!({"id": "t", "contextId": "c", "status": {"state": 42}, "history": [said_once]});
+    let (client, _) = client(vec![said(framed(&message("Task", &strange)), OK)], |client| client).await;
+    let task = client.get("t").await.expect("a task");
+    assert_eq!((task.status.state, task.history[0].role), (TaskState::Unknown(42), Role::Unknown(-3)));
+    let shown = serde_json::to_value(&task).expect("JSON");
+    assert_eq!((&shown["status"]["state"], &shown["history"][0]["role"]), (&json!(42), &json!(-3)));
+    assert_eq!(message("Task", &shown), message("Task", &strange), "and they are told so by gRPC");
 }

@@ -171,3 +171,72 @@ async fn a_task_without_end_fails_when_it_is_full() {
     })
     .await;
 }
+
+/// What cannot be read, of a task or of none.
+fn unreadable() -> Value {
+    json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": "soon"}})
+}
+
+#[tokio::test]
+async fn a_task_whose_stream_cannot_be_read_is_asked_for_and_not_canceled() {
+    for first in [Some(task("t", WORKING)), None] {
+        let begins = first.clone();
+        let peer = Peer::script()
+            .card(ProtocolBinding::JsonRpc)
+            .answer_with(move |heard| {
+                let all: Vec<_> =
+                    begins.clone().into_iter().chain([unreadable()]).map(|event| (0, event)).collect();
+                heard.stream(&all)
+            })
+            .answer_with(|heard| heard.result(&task("t", WORKING)["task"]))
+            .answer_with(|heard| {
+                let mut done = task("t", COMPLETED)["task"].clone();
+                done["artifacts"] = json!([{"artifactId": "a", "parts": [{"text": "done"}]}]);
+                heard.result(&done)
+            })
+            .start()
+            .expect("a port");
+        let relay = hasty(peer.url()).await.expect("a card");
+        let events = relay.rest().stream(message_of("go")).await.rest().await;
+        assert!(events.last().expect("an event").is(COMPLETED), "{first:?}: {events:?}");
+        assert!(events.iter().any(|event| event.data.contains("done")), "{first:?}: {events:?}");
+        let methods: Vec<_> = peer.calls().iter().map(|heard| heard.json()["method"].clone()).collect();
+        assert_eq!(methods, ["SendStreamingMessage", "GetTask", "GetTask"], "{first:?}");
+    }
+}
+
+#[tokio::test]
+async fn events_that_have_the_form_of_another_version_are_read() {
+    let status = |state: &str, is_last: bool| json!({"kind": "status-update", "taskId": "t", "contextId": "c", "status": {"state": state}, "final": is_last});
+    let chunk = json!({"kind": "artifact-update", "taskId": "t", "contextId": "c",
+        "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": "piece"}]}});
+    let all = [task("t", "TASK_STATE_SUBMITTED"), status(WORKING, false), chunk, status(COMPLETED, true)];
+    let peer = Peer::script()
+        .card(ProtocolBinding::JsonRpc)
+        .answer_with(move |heard| heard.stream(&all.clone().map(|event| (0, event))))
+        .start()
+        .expect("a port");
+    let relay = hasty(peer.url()).await.expect("a card");
+    let events = relay.rest().stream(message_of("go")).await.rest().await;
+    assert!(events.last().expect("an event").is(COMPLETED), "{events:?}");
+    assert!(events.iter().any(|event| event.data.contains("piece")), "{events:?}");
+    assert_eq!(peer.calls().len(), 1, "the stream was enough");
+}
+
+#[tokio::test]
+async fn a_state_that_nobody_knows_is_passed_on_as_its_number() {
+    let status =
+        |state: Value| json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": state}}});
+    let all = [task("t", WORKING), status(json!(42)), status(json!(COMPLETED))];
+    let peer = Peer::script()
+        .card(ProtocolBinding::JsonRpc)
+        .answer_with(move |heard| heard.stream(&all.clone().map(|event| (0, event))))
+        .start()
+        .expect("a port");
+    let relay = hasty(peer.url()).await.expect("a card");
+    let events = relay.rest().stream(message_of("go")).await.rest().await;
+    let states: Vec<_> =
+        events.iter().map(|event| event.payload()["statusUpdate"]["status"]["state"].clone()).collect();
+    assert!(states.contains(&json!(42)), "{events:?}");
+    assert!(events.last().expect("an event").is(COMPLETED), "{events:?}");
+}

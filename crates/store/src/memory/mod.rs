@@ -156,7 +156,7 @@ impl MemoryStore {
         let mut counted = BTreeMap::new();
         for table in tables {
             for state in table.lock().states() {
-                counted.entry(state as u8).or_insert((state, 0)).1 += 1;
+                counted.entry(state.number()).or_insert((state, 0)).1 += 1;
             }
         }
         counted.into_values().collect()

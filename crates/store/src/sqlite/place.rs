@@ -90,11 +90,11 @@ pub(super) fn rows(limit: usize) -> i64 {
 }
 
 pub(super) fn state_number(state: TaskState) -> i64 {
-    state as i64
+    state.number().into()
 }
 
 pub(super) fn state_of(number: i64) -> TaskState {
-    u64::try_from(number).ok().and_then(TaskState::from_number).unwrap_or_default()
+    TaskState::of_number(number)
 }
 
 /// Whole milliseconds, and the nanoseconds beyond them.

@@ -138,8 +138,7 @@ impl AnyCard {
     fn interfaces(&self) -> Vec<AgentInterface> {
         let own_version = self.protocol_version.as_deref().and_then(Version::parse);
         if !self.supported_interfaces.is_empty() {
-            let fallback = own_version.map_or_else(|| V1_0.to_owned(), family);
-            let listed = self.supported_interfaces.iter().map(|found| found.interface(&fallback));
+            let listed = self.supported_interfaces.iter().flat_map(AnyInterface::listed);
             return listed.chain(self.unlisted()).collect();
         }
         let Some(url) = self.url.as_deref().filter(|url| !url.is_empty()) else { return Vec::new() };
@@ -230,6 +229,13 @@ fn family(version: Version) -> String {
 }
 
 impl AnyInterface {
+    /// What an entry of the list of v1.0 offers. One that does not say its version may be of either: peers that do not
+    /// understand the newer one say so.
+    fn listed(&self) -> impl Iterator<Item = AgentInterface> {
+        let versions: &[_] = if self.protocol_version.is_empty() { &[V1_0, V0_3] } else { &[V1_0] };
+        versions.iter().map(|version| self.interface(version))
+    }
+
     fn interface(&self, version: &str) -> AgentInterface {
         let version = if self.protocol_version.is_empty() { version } else { &self.protocol_version };
         AgentInterface::new(&*self.url, &*self.protocol_binding).tenant(&*self.tenant).version(version)
@@ -335,6 +341,10 @@ mod tests {
         assert_eq!(interfaces(&all), [new.clone(), old]);
         let by_rest = all.replacen('{', r#"{"preferredTransport":"HTTP+JSON","#, 1);
         assert_eq!(interfaces(&by_rest), [new]);
+        // The version beside the list is for readers of v0.3.
+        let silent = json.replace(r#","protocolVersion":"1.0""#, "");
+        let tenant = |version| at("http://new.example", "JSONRPC", version);
+        assert_eq!(interfaces(&silent), [tenant("1.0"), tenant("0.3")]);
         for json in [
             "{}",
             "[]",

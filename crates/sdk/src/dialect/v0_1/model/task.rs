@@ -82,7 +82,7 @@ struct StatusWire {
     #[serde(default)]
     message: Option<Newer<Message>>,
     #[serde(default)]
-    timestamp: Option<v0_3::Newer<Timestamp>>,
+    timestamp: Option<Timestamp>,
 }
 
 impl<'de> Deserialize<'de> for Newer<TaskStatus> {
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for Newer<TaskStatus> {
         let mut status = TaskStatus {
             state: wire.state.0,
             message: wire.message.map(|Newer(message)| Box::new(message)),
-            timestamp: wire.timestamp.map(|v0_3::Newer(time)| time),
+            timestamp: wire.timestamp,
         };
         unmarked(&mut status);
         Ok(Self(status))

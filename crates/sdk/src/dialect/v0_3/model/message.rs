@@ -21,11 +21,13 @@ pub(crate) const DATA_COMPAT: &str = "data_part_compat";
 
 impl Serialize for Older<'_, Role> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match (self.0, self.1) {
-            (Form::Kind, Role::Agent) => "agent",
-            (Form::Kind, Role::User | Role::Unspecified) => "user",
-            (Form::Proto { .. }, role) => role.as_str(),
-        })
+        match (self.0, self.1) {
+            (Form::Kind, Role::Agent) => serializer.serialize_str("agent"),
+            (Form::Kind, Role::User | Role::Unspecified | Role::Unknown(_)) => {
+                serializer.serialize_str("user")
+            }
+            (Form::Proto { .. }, role) => role.serialize(serializer),
+        }
     }
 }
 
@@ -48,11 +50,11 @@ impl<'de> Deserialize<'de> for Newer<Role> {
             }
 
             fn visit_u64<E>(self, number: u64) -> Result<Role, E> {
-                Ok(match number {
-                    1 => Role::User,
-                    2 => Role::Agent,
-                    _ => Role::Unspecified,
-                })
+                Ok(i64::try_from(number).map_or(Role::Unspecified, Role::of_number))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Role, E> {
+                Ok(Role::of_number(number))
             }
         }
         deserializer.deserialize_any(RoleVisitor).map(Self)

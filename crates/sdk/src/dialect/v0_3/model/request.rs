@@ -170,7 +170,7 @@ pub(crate) struct ListParams {
     #[serde(alias = "history_length", deserialize_with = "optional_int32")]
     history_length: Option<i32>,
     #[serde(alias = "status_timestamp_after")]
-    status_timestamp_after: Option<Newer<Timestamp>>,
+    status_timestamp_after: Option<Timestamp>,
     #[serde(alias = "include_artifacts")]
     include_artifacts: Option<bool>,
 }
@@ -189,7 +189,7 @@ impl ListParams {
             page_size: self.page_size,
             page_token: self.page_token,
             history_length: self.history_length,
-            status_timestamp_after: self.status_timestamp_after.map(|Newer(time)| time),
+            status_timestamp_after: self.status_timestamp_after,
             include_artifacts: self.include_artifacts,
         })
     }
