@@ -185,6 +185,14 @@ async fn listening(
         }
     }
     let section = &config.server;
+    server = section
+        .without_versions
+        .iter()
+        .fold(server, |server, version| server.without_version(version.of_protocol()));
+    server = section
+        .without_bindings
+        .iter()
+        .fold(server, |server, binding| server.without_binding(binding.of_protocol()));
     if let Some(cors) = &section.cors {
         let lasting = Duration::from_secs(cors.max_age_s);
         server = server.cors(Cors::new(cors.origins.iter().map(String::as_str), lasting));

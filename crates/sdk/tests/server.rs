@@ -4,13 +4,13 @@ mod support;
 
 use std::time::Duration;
 
-use chancery_sdk::protocol::SecurityScheme;
+use chancery_sdk::protocol::{ProtocolBinding, SecurityScheme, Version};
 use chancery_sdk::{
-    BuildError, ErrorCode, Outcome, Principal, ServeError, Server, ServerBuilder, ServerLimits, Turn,
+    BuildError, ErrorCode, Offer, Outcome, Principal, ServeError, Server, ServerBuilder, ServerLimits, Turn,
     WELL_KNOWN_CARD,
 };
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::*;
 
 const SECRET: &str = "hunter2";
@@ -231,6 +231,20 @@ async fn the_card_says_how_to_authenticate() {
         .collect();
     assert_eq!(names, [["key"], ["token"]]);
 
+    // Where callers may keep to themselves who they are, it says how one can, and demands nothing.
+    let either = anonymous()
+        .agent(echo())
+        .authenticate(|_| Ok(Principal::anonymous()))
+        .security_scheme("token", SecurityScheme::bearer())
+        .allow_anonymous();
+    let site = Client::new(run(either).await, Wire::Rest).without("a2a-version");
+    let card = site.fetch(Method::GET, WELL_KNOWN_CARD, String::new()).await.json();
+    assert!(card["securitySchemes"].get("token").is_some(), "{card}");
+    let demands =
+        |name: &str| card.get(name).is_some_and(|any| any.as_array().is_none_or(|any| !any.is_empty()));
+    assert!(!demands("securityRequirements") && !demands("security"), "{card}");
+    assert_eq!(card["authentication"]["schemes"], json!([]), "{card}");
+
     let open = run(anonymous().agent(echo())).await;
     let card = Client::new(open, Wire::Rest).fetch(Method::GET, WELL_KNOWN_CARD, String::new()).await.json();
     assert!(card.get("securitySchemes").is_none() && card.get("securityRequirements").is_none(), "{card}");
@@ -293,4 +307,48 @@ async fn a_card_is_signed_when_it_is_first_shown_and_when_the_keys_have_changed(
     site.service.as_ref().expect("a service").sign_cards_again();
     assert_eq!(signer.0.get(), 1, "nobody has asked for it since");
     assert_eq!(shown().await, "https://signed.example/2");
+}
+
+#[tokio::test]
+async fn an_agent_may_speak_less_than_its_server() {
+    let named = |name: &str| Offer::from(named(name));
+    let plain = named("plain")
+        .without_binding(ProtocolBinding::Grpc)
+        .without_version(Version::V0_3)
+        .without_version(Version::V0_1);
+    let rest = named("rest").without_binding(ProtocolBinding::JsonRpc);
+    let site = run(anonymous().offer(plain).offer(rest)).await;
+    let client = |name: &str, wire| Client::new(site, wire).at(&format!("/agents/{name}"));
+    let spoken = async |name: &str| {
+        let card = Client::new(site, Wire::Rest)
+            .fetch(Method::GET, &format!("/agents/{name}{WELL_KNOWN_CARD}"), String::new())
+            .await
+            .json();
+        let listed = card["supportedInterfaces"].as_array().expect("interfaces").clone();
+        let pair = |one: &Value| {
+            format!(
+                "{} {}",
+                one["protocolBinding"].as_str().unwrap(),
+                one["protocolVersion"].as_str().unwrap()
+            )
+        };
+        listed.iter().map(pair).collect::<Vec<_>>()
+    };
+    assert_eq!(spoken("plain").await, ["JSONRPC 1.0", "HTTP+JSON 1.0"]);
+    assert_eq!(spoken("rest").await, ["HTTP+JSON 1.0", "GRPC 1.0", "HTTP+JSON 0.3"]);
+    for wire in WIRES {
+        assert_eq!(state(&client("plain", wire).say("hi").await), COMPLETED);
+    }
+    let old = client("plain", Wire::JsonRpc).without("a2a-version");
+    let refused = old.call("message/send", json!({"message": message("hi")})).await.json();
+    assert_eq!(refused["error"]["data"][0]["metadata"]["supportedVersions"], "1.0", "{refused}");
+    assert_eq!(state(&client("rest", Wire::Rest).say("hi").await), COMPLETED);
+    let nothing = client("rest", Wire::JsonRpc).call("SendMessage", json!({"message": message("hi")})).await;
+    assert_eq!(nothing.status, 404, "{nothing:?}");
+    let none = named("none")
+        .without_version(Version::V1_0)
+        .without_version(Version::V0_3)
+        .without_version(Version::V0_1);
+    let error = anonymous().public_url("http://a.example").offer(none).build().expect_err("nothing is left");
+    assert!(error.problems[0].contains("`none`"), "{error}");
 }

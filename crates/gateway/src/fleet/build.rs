@@ -55,6 +55,14 @@ pub(crate) async fn build(sections: Vec<AgentSection>, surroundings: Surrounding
                 Offer::from(relay.extension(limits))
             }
         };
+        let offer = section
+            .without_versions
+            .iter()
+            .fold(offer, |offer, version| offer.without_version(version.of_protocol()));
+        let offer = section
+            .without_bindings
+            .iter()
+            .fold(offer, |offer, binding| offer.without_binding(binding.of_protocol()));
         agents.offers.push(if section.exposed { offer } else { offer.internal() });
     }
     Ok(agents)

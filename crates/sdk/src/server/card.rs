@@ -102,6 +102,8 @@ pub(crate) struct Place {
     /// The `host:port` at which gRPC is for this agent alone, if there is one.
     pub(crate) own_grpc: Option<String>,
     pub(crate) security: BTreeMap<String, SecurityScheme>,
+    /// Whether callers may keep to themselves who they are.
+    pub(crate) is_open: bool,
     /// Whether somebody looks at on whose behalf calls are made.
     pub(crate) reads_descent: bool,
     /// Whether whoever guards the agent shows each caller a card of its own.
@@ -181,7 +183,8 @@ impl Place {
         card.supported_interfaces = self.interfaces();
         card.security_schemes.clone_from(&self.security);
         let required = |name: &String| SecurityRequirement::default().and(name.as_str(), &[]);
-        card.security_requirements = self.security.keys().map(required).collect();
+        let required = self.security.keys().filter(|_| !self.is_open).map(required);
+        card.security_requirements = required.collect();
         let extensions = &mut card.capabilities.extensions;
         if self.reads_descent && extensions.iter().all(|known| known.uri != LINEAGE_EXTENSION) {
             let mut lineage = AgentExtension::new(LINEAGE_EXTENSION);
@@ -200,8 +203,16 @@ impl Place {
         let served = |version: &Version| self.versions.serves(*version);
         for version in [Version::V1_0, Version::V0_3].into_iter().filter(served) {
             let named = version.to_string();
-            interfaces.push(AgentInterface::new(&*jsonrpc, ProtocolBinding::JsonRpc).version(&*named));
-            interfaces.push(AgentInterface::new(&*self.url, ProtocolBinding::HttpJson).version(&*named));
+            for (url, binding) in
+                [(&jsonrpc, ProtocolBinding::JsonRpc), (&self.url, ProtocolBinding::HttpJson)]
+            {
+                if self.versions.speaks(&binding) {
+                    interfaces.push(AgentInterface::new(&**url, binding).version(&*named));
+                }
+            }
+            if !self.versions.speaks(&ProtocolBinding::Grpc) {
+                continue;
+            }
             // v0.3 has no tenant to find the agent by.
             let can_be_found = |grpc: &&GrpcInterface| version == Version::V1_0 || grpc.tenant.is_empty();
             if let Some(grpc) = self.grpc.as_ref().filter(can_be_found) {
@@ -211,7 +222,7 @@ impl Place {
                 interfaces.push(AgentInterface::new(&**place, ProtocolBinding::Grpc).version(&*named));
             }
         }
-        if interfaces.is_empty() {
+        if interfaces.is_empty() && self.versions.speaks(&ProtocolBinding::JsonRpc) {
             // Callers of v0.1 read no such list, and find the URL elsewhere; it is here for us, if there is nothing else.
             let version = Version::V0_1.to_string();
             interfaces.push(AgentInterface::new(jsonrpc, ProtocolBinding::JsonRpc).version(version));

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_protocol::{CallContext, Error, ErrorCode, Operation, Request, Version};
+use chancery_protocol::{CallContext, Error, ErrorCode, Operation, ProtocolBinding, Request, Version};
 use http::Response;
 use http::request::Parts;
 use tokio::net::TcpListener;
@@ -253,6 +253,11 @@ impl View {
         };
         drop(body);
         let mount = self.grpc_mount(head, &mut request, &context)?;
+        // It is known only now for whom the call is.
+        mount.versions.agree(Some(&version.to_string()), Some(version))?;
+        if !mount.versions.speaks(&ProtocolBinding::Grpc) {
+            return Err(Error::with_message(ErrorCode::MethodNotFound, "The agent is not called by gRPC"));
+        }
         context.agent = mount.name.clone();
         let extensions = context.extensions.clone();
         let reply = self.call(mount, dialect, request, context, None).await;

@@ -52,7 +52,7 @@ impl View {
             Err(answer) => return *answer,
         };
         drop(body);
-        if !self.is_settled(asked.dialect, &asked.request) {
+        if !is_settled(mount, asked.dialect, &asked.request) {
             asked = Box::pin(self.settled(mount, asked)).await;
         }
         let (extensions, operation) = (asked.context.extensions.clone(), asked.request.operation());
@@ -88,7 +88,7 @@ impl View {
         if let Err(error) = self.asks_for(head, &caller, operation) {
             return Err(Box::new(jsonrpc::fail(dialect.unwrap_or(Dialect::V1_0), &id, &error)));
         }
-        let dialect = dialect.map(|dialect| self.served(dialect, &call));
+        let dialect = dialect.map(|dialect| served(mount, dialect, &call));
         let context = self.context(mount, head, caller, skill, dialect.map(Dialect::version));
         let dialect = dialect.unwrap_or(Dialect::V1_0);
         // Which version is spoken comes before whether the request is a good one.
@@ -101,19 +101,6 @@ impl View {
         }
     }
 
-    /// Where two versions have the same method and only the older one is served, it is that one.
-    fn served(&self, dialect: Dialect, call: &Result<Request, Error>) -> Dialect {
-        let is_older = call.as_ref().is_ok_and(|request| dialect.may_be_v0_1(request))
-            && self.mounter.versions.serves(Version::V0_1)
-            && !self.mounter.versions.serves(Version::V0_3);
-        if is_older { Dialect::V0_1 } else { dialect }
-    }
-
-    /// Whether it is plain which version is spoken.
-    fn is_settled(&self, dialect: Dialect, request: &Request) -> bool {
-        !dialect.may_be_v0_1(request) || !self.mounter.versions.serves(Version::V0_1)
-    }
-
     /// Where two versions have the same method and both are served, it is the one in which the task was begun.
     async fn settled(&self, mount: &Mount, mut asked: Asked) -> Asked {
         if v0_1::is_of_this(&*mount.served.endpoint(), &asked.request, &asked.context).await {
@@ -122,4 +109,17 @@ impl View {
         }
         asked
     }
+}
+
+/// Where two versions have the same method and only the older one is served, it is that one.
+fn served(mount: &Mount, dialect: Dialect, call: &Result<Request, Error>) -> Dialect {
+    let is_older = call.as_ref().is_ok_and(|request| dialect.may_be_v0_1(request))
+        && mount.versions.serves(Version::V0_1)
+        && !mount.versions.serves(Version::V0_3);
+    if is_older { Dialect::V0_1 } else { dialect }
+}
+
+/// Whether it is plain which version is spoken.
+fn is_settled(mount: &Mount, dialect: Dialect, request: &Request) -> bool {
+    !dialect.may_be_v0_1(request) || !mount.versions.serves(Version::V0_1)
 }

@@ -41,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use chancery_protocol::{Caller, Error, SecurityScheme, Version};
+use chancery_protocol::{Caller, Error, ProtocolBinding, SecurityScheme, Version};
 use chancery_store::Store;
 use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -337,6 +337,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Does not answer on a binding, and the cards do not name it.
+    #[must_use]
+    pub fn without_binding(mut self, binding: ProtocolBinding) -> Self {
+        self.grpc.is_off |= binding == ProtocolBinding::Grpc;
+        self.versions.remove_binding(binding);
+        self
+    }
+
     /// Writes the bytes of files as base64 once to everybody, over HTTP+JSON and gRPC of v0.3. Without it a caller gets
     /// them as it writes them itself, if its message has a file; if not, clients in JavaScript get base64, by their
     /// `User-Agent`, and all others base64 of base64, as most peers of that version have it. What is read may be either.
@@ -458,6 +466,7 @@ impl ServerBuilder {
             versions: self.versions,
             jsonrpc_path: self.jsonrpc_path,
             security: self.security,
+            is_open: self.allow_anonymous,
             card_signer: self.card_signer,
             grpc: self.grpc.place().map(str::to_owned),
             own_grpc,

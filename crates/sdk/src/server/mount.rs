@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     BoxFuture, Call, CallContext, CancelTaskRequest, DynEndpoint, Endpoint, Error, ErrorCode, NoRoute,
-    Principal, Reply, Request, TaskId,
+    Principal, ProtocolBinding, Reply, Request, TaskId,
 };
 use http::{Method, Response};
 
@@ -12,6 +12,7 @@ use super::body::Body;
 use super::card::is_card;
 use super::guard::{Guard, Restored, Ward};
 use super::shown::Shown;
+use super::versions::Versions;
 use crate::binding::head;
 use crate::dialect::Dialect;
 use crate::runtime::{Readmitter, Runtime};
@@ -29,6 +30,8 @@ pub(crate) struct Placed {
     /// Whether it is for insiders alone.
     pub(crate) internal: bool,
     pub(crate) tenant_is_realm: bool,
+    /// What it speaks.
+    pub(crate) versions: Versions,
     pub(crate) served: Served,
     pub(crate) shown: Arc<Shown>,
     /// Where JSON-RPC is posted to, below the path; without a trailing slash.
@@ -71,6 +74,9 @@ impl Mount {
     }
 
     pub(super) fn takes_jsonrpc(&self, path: &str) -> bool {
+        if !self.versions.speaks(&ProtocolBinding::JsonRpc) {
+            return false;
+        }
         let bare = path.strip_suffix('/').unwrap_or(path);
         self.jsonrpc_paths.iter().any(|known| known == bare)
     }

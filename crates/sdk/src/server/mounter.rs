@@ -28,6 +28,8 @@ pub(crate) struct Mounter {
     pub(crate) versions: Versions,
     pub(super) jsonrpc_path: String,
     pub(super) security: BTreeMap<String, SecurityScheme>,
+    /// Whether callers may keep to themselves who they are.
+    pub(super) is_open: bool,
     /// Who signs the cards.
     pub(super) card_signer: Option<Arc<dyn CardSigner>>,
     /// The `host:port` that the cards name for gRPC.
@@ -53,12 +55,13 @@ impl Mounter {
         earlier: Option<&Served>,
         guard: Option<&Arc<dyn Guard>>,
     ) -> Arc<Mount> {
-        let Offer { path, what, internal } = offer;
+        let Offer { path, what, internal, omitted } = offer;
         let tenant = if path.is_empty() || alone { "" } else { what.name() };
-        let mut place = self.place(path, tenant);
+        let versions = self.versions.without(omitted);
+        let mut place = Place { versions: versions.clone(), ..self.place(path, tenant) };
         place.own_grpc = self.own_grpc.get(what.name()).cloned();
         let card = Arc::new(what.card(&place));
-        let shown = Shown::new(AgentCard::clone(&card), &self.versions, self.card_signer.clone());
+        let shown = Shown::new(AgentCard::clone(&card), &versions, self.card_signer.clone());
         let (store, notifier) = (self.store.clone(), self.notifier(what));
         let served = match what {
             Offered::Agent(spec) => {
@@ -77,6 +80,7 @@ impl Mounter {
             name: what.name().clone(),
             internal: *internal,
             tenant_is_realm: self.tenant_is_realm,
+            versions,
             shown,
             served,
             jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
@@ -97,6 +101,7 @@ impl Mounter {
             grpc: self.grpc.as_ref().map(grpc),
             own_grpc: None,
             security: self.security.clone(),
+            is_open: self.is_open,
             reads_descent: self.is_guarded,
             extends: self.guard_extends,
         }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chancery_protocol::{AgentCard, DynEndpoint};
+use chancery_protocol::{AgentCard, DynEndpoint, ProtocolBinding, Version};
 
 use super::card::{Place, derive, derive_relayed};
 use super::mount::Served;
+use super::versions::{Omitted, Versions};
 use crate::relay::Relay;
 use crate::spec::{AgentSpec, name_problem};
 
@@ -23,6 +24,7 @@ pub struct Offer {
     pub(super) path: String,
     pub(super) what: Offered,
     pub(super) internal: bool,
+    pub(super) omitted: Omitted,
 }
 
 /// What is put at a path.
@@ -45,6 +47,20 @@ impl Offer {
     #[must_use]
     pub fn at(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
+        self
+    }
+
+    /// Does not speak a version that the server otherwise speaks. Callers in it are told so, and the card does not name it.
+    #[must_use]
+    pub fn without_version(mut self, version: Version) -> Self {
+        self.omitted.versions.push(version);
+        self
+    }
+
+    /// Does not answer on a binding that the server otherwise has, and whose card does not name it.
+    #[must_use]
+    pub fn without_binding(mut self, binding: ProtocolBinding) -> Self {
+        self.omitted.bindings.push(binding);
         self
     }
 
@@ -72,6 +88,9 @@ impl Offer {
         if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
             problems.push(format!("the path `{path}` must begin with a slash and not end with one"));
         }
+        if let Some(none) = Versions::all().without(&self.omitted).problem() {
+            problems.push(format!("agent `{}`: {none}", self.name()));
+        }
         let is_extended = matches!(&self.what, Offered::Agent(spec) if spec.extended_card.is_some());
         if is_extended && !extends {
             problems.push(format!(
@@ -97,7 +116,7 @@ impl From<Relay> for Offer {
 
 impl From<Offered> for Offer {
     fn from(what: Offered) -> Self {
-        Self { path: format!("/agents/{}", what.name()), what, internal: false }
+        Self { path: format!("/agents/{}", what.name()), what, internal: false, omitted: Omitted::default() }
     }
 }
 

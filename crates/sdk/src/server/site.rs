@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    Call, CallContext, Caller, Error, ErrorCode, NoRoute, Operation, Reply, Request, Version,
+    Call, CallContext, Caller, Error, ErrorCode, NoRoute, Operation, ProtocolBinding, Reply, Request, Version,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -254,6 +254,8 @@ impl View {
         }
         if head.method == Method::POST && mount.takes_jsonrpc(path) {
             self.jsonrpc(mount, head, skill, body).await
+        } else if !mount.versions.speaks(&ProtocolBinding::HttpJson) {
+            rest::no_route(rest::wants_a2a_json(head), NoRoute::Path)
         } else if let Some(below) = v0_3::rest::below(head, path) {
             Box::pin(self.old_rest(mount, head, below, skill, body)).await
         } else {
@@ -270,7 +272,7 @@ impl View {
         skill: Option<Arc<str>>,
         looks: Option<Version>,
     ) -> Result<Box<CallContext>, Error> {
-        let mut context = head::context(head, caller, &mount.name, &self.mounter.versions, looks)?;
+        let mut context = head::context(head, caller, &mount.name, &mount.versions, looks)?;
         context.skill = skill;
         Ok(context)
     }

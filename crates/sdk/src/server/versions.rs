@@ -1,13 +1,21 @@
-//! Which versions of the protocol a site serves, and whether a call says the one that it speaks.
+//! Which versions of the protocol a site serves, on which bindings, and whether a call says the one that it speaks.
 
-use chancery_protocol::{Error, ErrorCode, Version};
+use chancery_protocol::{Error, ErrorCode, ProtocolBinding, Version};
 
-/// The versions that are served, the newest last.
+/// The versions that are served, the newest last, and the bindings that are not.
 #[derive(Clone, Debug)]
 pub(crate) struct Versions {
     served: Vec<Version>,
+    silent: Vec<ProtocolBinding>,
     /// Whether a call of the newest version may keep silent about it.
     pub(crate) lenient: bool,
+}
+
+/// What an agent does not speak, of what the server does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Omitted {
+    pub(crate) versions: Vec<Version>,
+    pub(crate) bindings: Vec<ProtocolBinding>,
 }
 
 /// The same to us as the version after it.
@@ -16,7 +24,26 @@ const V0_2: Version = Version { major: 0, minor: 2 };
 impl Versions {
     /// Every version that there is an adapter for.
     pub(crate) fn all() -> Self {
-        Self { served: vec![Version::V0_1, Version::V0_3, Version::V1_0], lenient: false }
+        let served = vec![Version::V0_1, Version::V0_3, Version::V1_0];
+        Self { served, silent: Vec::new(), lenient: false }
+    }
+
+    /// The same without what is left out for one agent.
+    pub(crate) fn without(&self, omitted: &Omitted) -> Self {
+        let mut rest = self.clone();
+        omitted.versions.iter().for_each(|version| rest.remove(*version));
+        rest.silent.extend_from_slice(&omitted.bindings);
+        rest
+    }
+
+    /// Switches a binding off.
+    pub(crate) fn remove_binding(&mut self, binding: ProtocolBinding) {
+        self.silent.push(binding);
+    }
+
+    /// Whether there is a binding.
+    pub(crate) fn speaks(&self, binding: &ProtocolBinding) -> bool {
+        !self.silent.contains(binding)
     }
 
     /// Switches a version off.
@@ -30,8 +57,17 @@ impl Versions {
 
     /// What is wrong with the choice, if anything is.
     pub(crate) fn problem(&self) -> Option<String> {
-        let none = self.served.is_empty();
-        none.then(|| "every version of the protocol is switched off; leave one".to_owned())
+        // Before v0.3 there was one binding.
+        let is_on = |binding: &ProtocolBinding| {
+            let is_first = *binding == ProtocolBinding::JsonRpc;
+            self.speaks(binding) && (is_first || self.served.iter().any(|version| *version > Version::V0_1))
+        };
+        if self.served.is_empty() {
+            return Some("every version of the protocol is switched off; leave one".to_owned());
+        }
+        let none =
+            ![ProtocolBinding::JsonRpc, ProtocolBinding::HttpJson, ProtocolBinding::Grpc].iter().any(is_on);
+        none.then(|| "every binding of the protocol is switched off; leave one".to_owned())
     }
 
     /// The version of a call, from what its head asks for and what it looks like; nothing if it looks like none. A call

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CardSection, CommandSection, CredentialSection, HealthSection, InboxSection, LimitsSection, ModelSection,
-    PinnedKeys, SignatureMode, Trust,
+    PinnedKeys, SignatureMode, SpokenBinding, SpokenVersion, Trust,
 };
 use crate::config::Usd;
 
@@ -71,6 +71,12 @@ pub(crate) struct AgentSection {
     /// Another address, for gRPC to this agent alone: callers of v0.3 cannot name an agent, so they find it by its port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grpc_listen: Option<SocketAddr>,
+    /// Versions of the protocol that are not spoken for it, besides those that are left out for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) without_versions: Vec<SpokenVersion>,
+    /// Bindings of the protocol that it does not have, and that its card does not name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) without_bindings: Vec<SpokenBinding>,
     /// What its card says, where nobody else does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) card: Option<CardSection>,
@@ -215,6 +221,8 @@ impl AgentSection {
             exchange: Exchange::default(),
             patience_ms: DEFAULT_PATIENCE_MS,
             grpc_listen: None,
+            without_versions: Vec::new(),
+            without_bindings: Vec::new(),
             card: None,
             command: None,
             model: None,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use chancery_protocol::{ProtocolBinding, Version};
 use chancery_sdk::egress::Prefix;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -35,6 +36,12 @@ pub(crate) struct ServerSection {
     pub(crate) anonymous: bool,
     /// Whether `/livez` and `/readyz` are there beside the agents, too, for anybody to ask.
     pub(crate) probes: bool,
+    /// Versions of the protocol that are not spoken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) without_versions: Vec<SpokenVersion>,
+    /// Bindings of the protocol that are not there, and that no card names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) without_bindings: Vec<SpokenBinding>,
     /// The proxies that stand in front: ranges of addresses such as `10.0.0.0/8`, and `unix` for whoever connects to a socket in
     /// the file system. What they say about where a request comes from is believed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -109,6 +116,28 @@ pub(crate) struct CorsSection {
     pub(crate) max_age_s: u64,
 }
 
+/// A version of the protocol that is spoken unless it is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub(crate) enum SpokenVersion {
+    #[serde(rename = "1.0")]
+    V1_0,
+    #[serde(rename = "0.3")]
+    V0_3,
+    #[serde(rename = "0.1")]
+    V0_1,
+}
+
+/// A binding of the protocol that is there unless it is left out, as cards name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub(crate) enum SpokenBinding {
+    #[serde(rename = "JSONRPC")]
+    JsonRpc,
+    #[serde(rename = "HTTP+JSON")]
+    HttpJson,
+    #[serde(rename = "GRPC")]
+    Grpc,
+}
+
 fn an_hour() -> u64 {
     3600
 }
@@ -124,6 +153,8 @@ impl Default for ServerSection {
             grpc_listen: None,
             anonymous: false,
             probes: false,
+            without_versions: Vec::new(),
+            without_bindings: Vec::new(),
             trusted_proxies: Vec::new(),
             proxy_header: ProxyHeader::default(),
             tls: None,
@@ -238,6 +269,30 @@ fn is_origin(text: &str) -> bool {
             .is_some_and(|(scheme, host)| format!("{scheme}://{host}") == *text)
     });
     text == "*" || is_bare
+}
+
+// === impl SpokenVersion ===
+
+impl SpokenVersion {
+    pub(crate) fn of_protocol(self) -> Version {
+        match self {
+            Self::V1_0 => Version::V1_0,
+            Self::V0_3 => Version::V0_3,
+            Self::V0_1 => Version::V0_1,
+        }
+    }
+}
+
+// === impl SpokenBinding ===
+
+impl SpokenBinding {
+    pub(crate) fn of_protocol(self) -> ProtocolBinding {
+        match self {
+            Self::JsonRpc => ProtocolBinding::JsonRpc,
+            Self::HttpJson => ProtocolBinding::HttpJson,
+            Self::Grpc => ProtocolBinding::Grpc,
+        }
+    }
 }
 
 // === impl Listen ===

@@ -167,7 +167,11 @@ impl<'a> Authentication<'a> {
             SecurityScheme::OpenIdConnect(_) => "openIdConnect",
             SecurityScheme::MutualTls(_) => "mutualTLS",
         };
-        Self { schemes: card.security_schemes.values().map(name).collect() }
+        let is_required = |name: &String| {
+            card.security_requirements.iter().any(|required| required.schemes.contains_key(name))
+        };
+        let required = card.security_schemes.iter().filter(|(name, _)| is_required(name));
+        Self { schemes: required.map(|(_, scheme)| name(scheme)).collect() }
     }
 }
 
