@@ -90,6 +90,20 @@ def ready(url, grpc=None):
     print(json.dumps({'url': url, 'grpc': grpc}), flush=True)
 
 
+async def serve(app, listener):
+    """Serves an application for ASGI until it is abandoned."""
+    import uvicorn  # noqa: PLC0415, clients have none
+
+    server = uvicorn.Server(uvicorn.Config(app, log_level='critical'))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.05)
+    ready(f'http://127.0.0.1:{listener.getsockname()[1]}')
+    await until_abandoned()
+    server.should_exit = server.force_exit = True
+    await serving
+
+
 async def until_abandoned():
     """Waits for the end of standard input."""
     gone = asyncio.Event()

@@ -11,22 +11,20 @@ from google.adk.events import Event
 from google.genai import types
 
 import harness
-import uvicorn
+import script
 
 
 class Interop(BaseAgent):
     async def _run_async_impl(self, context):
         parts = context.user_content.parts
         text = parts[0].text or ''
-        if text.startswith('tck-cancel'):
-            await asyncio.Event().wait()
-        if text.startswith('tck-long-running'):
-            await asyncio.sleep(1)
-        if text.startswith('tck-stream-chunked'):
-            for chunk in ('chunk-1 ', 'chunk-2'):
-                yield self._event([types.Part(text=chunk)], context)
+        if text.startswith('tck-echo'):
+            yield self._event(parts, context)
             return
-        yield self._event(parts, context)
+        contents = [event.content for event in context.session.events if event.author == 'user']
+        said = [part.text for content in contents for part in content.parts if part.text]
+        async for piece in script.pieces(said):
+            yield self._event([types.Part(text=piece)], context)
 
     def _event(self, parts, context):
         content = types.Content(role='model', parts=list(parts))
@@ -40,14 +38,7 @@ async def main():
     port = listener.getsockname()[1]
     agent = Interop(name='interop', description='Behaves as the interop scenarios ask')
     app = to_a2a(agent, host='127.0.0.1', port=port)
-    server = uvicorn.Server(uvicorn.Config(app, log_level='error'))
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:
-        await asyncio.sleep(0.05)
-    harness.ready(f'http://127.0.0.1:{port}')
-    await harness.until_abandoned()
-    server.should_exit = server.force_exit = True
-    await serving
+    await harness.serve(app, listener)
 
 
 asyncio.run(main())

@@ -16,6 +16,7 @@ Usage: cargo run --release -p bench -- [OPTIONS]
   --servers LIST     of limit,limit+store,official,protocol,chancery,chancery+sqlite,
                      chancery+sqlite-power (default: all)
   --rounds N         rounds of each timed measure (default 5, quick 2)
+  --complete         fail if a gateway beside ours cannot be had, instead of leaving it out
   --no-build         build and install nothing
   --no-save          print the table, write no result file
   --readme FILE      run nothing: put the product's figures of a result file (JSON) into the front README";
@@ -38,6 +39,8 @@ pub(crate) enum Measure {
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) quick: bool,
+    /// Whether every gateway must be there.
+    pub(crate) complete: bool,
     pub(crate) build: bool,
     pub(crate) save: bool,
     pub(crate) rounds: usize,
@@ -79,6 +82,7 @@ impl Options {
         let words: Vec<String> = words.collect();
         let mut options = Self {
             quick: false,
+            complete: false,
             build: true,
             save: true,
             rounds: 0,
@@ -92,6 +96,7 @@ impl Options {
             let mut value = || words.next().with_context(|| format!("{word} needs a value"));
             match word.as_str() {
                 "--quick" => options.quick = true,
+                "--complete" => options.complete = true,
                 "--no-build" => options.build = false,
                 "--no-save" => options.save = false,
                 "--rounds" => options.rounds = value()?.parse().context("--rounds takes a number")?,
@@ -140,7 +145,7 @@ mod tests {
             options.contenders.iter().map(|server| server.name).collect::<Vec<_>>(),
             ["limit", "official"]
         );
-        assert_eq!(options.rounds, 2);
+        assert_eq!((options.rounds, options.complete), (2, false));
         assert_eq!(parse("").unwrap().unwrap().rounds, 5);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
 use super::Bench;
@@ -38,6 +38,10 @@ pub(crate) async fn all(bench: &mut Bench) -> anyhow::Result<()> {
     for note in tools.notes() {
         bench.figures.note(note);
     }
+    let mut absent = gateway::ALL.iter().filter(|gateway| !tools.has(gateway));
+    if let Some(gateway) = absent.next().filter(|_| bench.options.complete) {
+        bail!("{} cannot be had; {}", gateway.name, tools.notes().join("; "));
+    }
     let gateways: Vec<_> = gateway::ALL.iter().filter(|gateway| tools.has(gateway)).collect();
     let gateways = &gateways;
     for shape in [Shape::Unary].into_iter().chain(STREAMS.map(Shape::Stream)) {
@@ -50,6 +54,9 @@ pub(crate) async fn all(bench: &mut Bench) -> anyhow::Result<()> {
                 eprintln!("product, {}, round {}: {}", shape.name(), round + 1, gateway.name);
                 match once(bench, &tools, (round, gateway), shape).await {
                     Ok(lost) if lost > load::MOST_LOST[1] => again.push((round, gateway)),
+                    Err(error) if bench.options.complete => {
+                        return Err(error).with_context(|| format!("{}: {}", shape.name(), gateway.name));
+                    }
                     outcome => bench.keep_failure_of(gateway.name, &shape.name(), outcome.map(drop)),
                 }
             }

@@ -81,8 +81,9 @@ impl Known {
     }
 
     /// Tells of reasons that nothing failed for, after every cell was judged.
-    pub(crate) fn complain_of_idle(&self) -> usize {
-        let idle = self.known.iter().filter(|reason| !reason.seen.get());
+    pub(crate) fn complain_of_idle(&self, peers: &[&Peer]) -> usize {
+        let took_part = |reason: &&Reason| peers.iter().any(|peer| peer.key == reason.peer);
+        let idle = self.known.iter().filter(|reason| !reason.seen.get()).filter(took_part);
         let complain = |reason: &Reason| {
             let Reason { peer, side, scenario, .. } = reason;
             println!(

@@ -2,7 +2,8 @@
 //! their servers, and our relay between the two; one list of scenarios for all. `interop/README.md` says what the scenarios are.
 //!
 //! `interop/test` sets the other SDKs up and runs this. A word after `--` runs only the peers whose name has it in it,
-//! and leaves the table in `docs/conformance.md` alone.
+//! and leaves the table in `docs/conformance.md` alone. With `--frameworks` the peers are what people write agents with: each behind
+//! the gateway, and as its caller.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing where it must be has failed")]
 #![allow(clippy::print_stdout, reason = "this is a program of its own, and this is how it tells")]
@@ -10,6 +11,7 @@
 mod caller;
 mod cell;
 mod fleet;
+mod framework;
 mod known;
 mod ours;
 mod peer;
@@ -29,7 +31,7 @@ use futures_util::stream::{self, StreamExt as _};
 use cell::{Cell, Findings, Side, all_failed};
 use known::Known;
 use ours::Server;
-use peer::{PEERS, Peer};
+use peer::{PEERS, Peer, Suite};
 use wire::{SPOKEN, Wire};
 
 /// How many peers are at work at a time; most of the time they wait.
@@ -40,13 +42,19 @@ async fn main() -> ExitCode {
     let begun = Instant::now();
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_wanted = |peer: &&Peer| wanted.iter().all(|word| peer.key.contains(word.as_str()));
-    let peers: Vec<&'static Peer> = PEERS.iter().filter(is_wanted).collect();
+    let of_frameworks = std::env::args().any(|word| word == "--frameworks");
+    let takes_part = |peer: &&Peer| (peer.suite != Suite::Sdks) == of_frameworks;
+    let peers: Vec<&'static Peer> = PEERS.iter().filter(takes_part).filter(is_wanted).collect();
 
     let server = Server::start();
     let mut work: Vec<LocalBoxFuture<'_, Vec<Findings>>> = Vec::new();
     for &peer in &peers {
-        work.push(Box::pin(meet(peer, Side::Client, &server)));
-        work.push(Box::pin(meet(peer, Side::Server, &server)));
+        for side in [Side::Client, Side::Server] {
+            work.push(match peer.suite {
+                Suite::Sdks => Box::pin(meet(peer, side, &server)),
+                Suite::Frameworks { called } => Box::pin(framework::meet(peer, side, called)),
+            });
+        }
     }
     for upstream in relay::upstreams(&peers) {
         work.push(Box::pin(relay::meet(upstream, &peers)));
@@ -62,8 +70,12 @@ async fn main() -> ExitCode {
     }
     fleet::meet(&peers, &mut counts).await;
     if wanted.is_empty() {
-        counts.failed += known.complain_of_idle();
-        counts.failed += table::publish(&met, &known);
+        counts.failed += known.complain_of_idle(&peers);
+        let (name, headings) = match of_frameworks {
+            true => ("frameworks", ["The framework calls the gateway", "The gateway calls the framework"]),
+            false => ("interop", ["Their client, our server", "Our client, their server"]),
+        };
+        counts.failed += table::publish(&met, &known, name, headings);
     }
     println!(
         "\nfinished in {:.0} s\n{} passed, {} failed",

@@ -12,6 +12,7 @@ use crate::wire::{
 pub(crate) struct Peer {
     /// What `known.toml` calls it.
     pub(crate) key: &'static str,
+    pub(crate) suite: Suite,
     /// What it is written in.
     language: &'static str,
     packages: &'static [&'static str],
@@ -22,25 +23,31 @@ pub(crate) struct Peer {
     server: Option<Player>,
 }
 
+/// Which run a peer takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suite {
+    /// SDKs, which meet our SDK.
+    Sdks,
+    /// What people write agents with: each behind the gateway, and as its caller.
+    Frameworks {
+        /// What is said in the configuration of the gateway about the agent that it calls.
+        called: &'static str,
+    },
+}
+
 /// Where a peer on a wire stands in a table.
 pub(crate) type Place = (usize, usize);
 
 /// A program of ours that drives a peer.
 pub(crate) struct Player {
     pub(crate) program: Program,
-    /// What the peer can do at all.
+    /// What the peer can do at all; empty for everything that SDKs do.
     does: &'static [Scenario],
 }
 
 const V1_0: &[Wire] = &[JSONRPC_1_0, HTTP_JSON_1_0, GRPC_1_0];
 const V0_3: &[Wire] = &[JSONRPC_0_3, HTTP_JSON_0_3, GRPC_0_3];
 
-/// An agent of ADK's is called as a whole, by its runner: there are no single operations.
-const ADK_CLIENT: &[Scenario] =
-    &[Scenario::Card, Scenario::Send, Scenario::Message, Scenario::Stream, Scenario::InputRequired];
-/// What an agent of ADK's can show that calls no tools: its answers are whole, and always tasks. It sends no notifications.
-const ADK_SERVER: &[Scenario] =
-    &[Scenario::Send, Scenario::Cancel, Scenario::Get, Scenario::List, Scenario::Subscribe, Scenario::Errors];
 /// Its client streams from a path that is in no version of the protocol, and has no other calls.
 const RVAGENT_CLIENT: &[Scenario] = &[
     Scenario::Card,
@@ -54,6 +61,7 @@ const RVAGENT_CLIENT: &[Scenario] = &[
 pub(crate) const PEERS: &[Peer] = &[
     Peer {
         key: "python-1.0",
+        suite: Suite::Sdks,
         language: "Python",
         packages: &["a2a-sdk"],
         lock: "python/requirements-1.0.txt",
@@ -63,6 +71,7 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     Peer {
         key: "javascript-1.0",
+        suite: Suite::Sdks,
         language: "JavaScript",
         packages: &["@a2a-js/sdk"],
         lock: "javascript/1.0/package.json",
@@ -72,6 +81,7 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     Peer {
         key: "rust-1.0",
+        suite: Suite::Sdks,
         language: "Rust",
         packages: &["a2a-client-lf", "a2a-server-lf"],
         lock: "rust/Cargo.lock",
@@ -80,22 +90,8 @@ pub(crate) const PEERS: &[Peer] = &[
         server: Some(Player::of_all(Program::Rust("interop-official-server"))),
     },
     Peer {
-        key: "adk",
-        language: "Python",
-        packages: &["google-adk"],
-        lock: "python/requirements-adk.txt",
-        wires: &[JSONRPC_1_0],
-        client: Some(Player {
-            program: Program::Python { environment: "adk", script: "client_adk.py" },
-            does: ADK_CLIENT,
-        }),
-        server: Some(Player {
-            program: Program::Python { environment: "adk", script: "server_adk.py" },
-            does: ADK_SERVER,
-        }),
-    },
-    Peer {
         key: "python-0.3",
+        suite: Suite::Sdks,
         language: "Python",
         packages: &["a2a-sdk"],
         lock: "python/requirements-0.3.txt",
@@ -105,6 +101,7 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     Peer {
         key: "javascript-0.3",
+        suite: Suite::Sdks,
         language: "JavaScript",
         packages: &["@a2a-js/sdk"],
         lock: "javascript/0.3/package.json",
@@ -114,12 +111,173 @@ pub(crate) const PEERS: &[Peer] = &[
     },
     Peer {
         key: "rvagent",
+        suite: Suite::Sdks,
         language: "Rust",
         packages: &["rvagent-a2a"],
         lock: "rust/Cargo.lock",
         wires: &[JSONRPC_0_1],
         client: Some(Player { program: Program::Rust("interop-rvagent-client"), does: RVAGENT_CLIENT }),
         server: None,
+    },
+    Peer {
+        key: "agent-framework",
+        suite: Suite::Frameworks { called: "" },
+        language: "Python",
+        packages: &["agent-framework-a2a"],
+        lock: "python/requirements-agent-framework.txt",
+        wires: &[JSONRPC_1_0],
+        client: Some(Player {
+            program: Program::Python { environment: "agent-framework", script: "client_agent_framework.py" },
+            does: &[
+                Scenario::Text,
+                Scenario::Chunks,
+                Scenario::FollowUp,
+                Scenario::InputRequired,
+                Scenario::Failure,
+            ],
+        }),
+        server: Some(Player {
+            program: Program::Python { environment: "agent-framework", script: "server_agent_framework.py" },
+            does: &[Scenario::Text, Scenario::Chunks, Scenario::Cancel, Scenario::Failure],
+        }),
+    },
+    Peer {
+        key: "langgraph",
+        suite: Suite::Frameworks { called: "" },
+        language: "Python",
+        packages: &["langgraph-api"],
+        lock: "python/requirements-langgraph.txt",
+        wires: &[JSONRPC_1_0],
+        client: None,
+        server: Some(Player {
+            program: Program::Python { environment: "langgraph", script: "server_langgraph.py" },
+            does: &[
+                Scenario::Text,
+                Scenario::Chunks,
+                Scenario::FollowUp,
+                Scenario::InputRequired,
+                Scenario::Cancel,
+                Scenario::Failure,
+            ],
+        }),
+    },
+    Peer {
+        key: "fasta2a",
+        suite: Suite::Frameworks { called: "" },
+        language: "Python",
+        packages: &["fasta2a", "pydantic-ai-slim"],
+        lock: "python/requirements-fasta2a.txt",
+        wires: &[JSONRPC_1_0],
+        client: Some(Player {
+            program: Program::Python { environment: "fasta2a", script: "client_fasta2a.py" },
+            does: &[Scenario::Text],
+        }),
+        server: Some(Player {
+            program: Program::Python { environment: "fasta2a", script: "server_fasta2a.py" },
+            does: &[
+                Scenario::Text,
+                Scenario::Chunks,
+                Scenario::FollowUp,
+                Scenario::Cancel,
+                Scenario::Failure,
+            ],
+        }),
+    },
+    Peer {
+        key: "adk",
+        suite: Suite::Frameworks { called: "without_bindings = [\"GRPC\"]" },
+        language: "Python",
+        packages: &["google-adk"],
+        lock: "python/requirements-adk.txt",
+        wires: &[JSONRPC_1_0],
+        client: Some(Player {
+            program: Program::Python { environment: "adk", script: "client_adk.py" },
+            does: &[
+                Scenario::Card,
+                Scenario::Send,
+                Scenario::Message,
+                Scenario::Stream,
+                Scenario::InputRequired,
+                Scenario::Failure,
+            ],
+        }),
+        server: Some(Player {
+            program: Program::Python { environment: "adk", script: "server_adk.py" },
+            does: &[
+                Scenario::Text,
+                Scenario::Chunks,
+                Scenario::FollowUp,
+                Scenario::Cancel,
+                Scenario::Failure,
+            ],
+        }),
+    },
+    Peer {
+        key: "strands",
+        suite: Suite::Frameworks { called: "" },
+        language: "Python",
+        packages: &["strands-agents"],
+        lock: "python/requirements-strands.txt",
+        wires: &[JSONRPC_0_3],
+        client: Some(Player {
+            program: Program::Python { environment: "strands", script: "client_strands.py" },
+            does: &[Scenario::Text, Scenario::Chunks, Scenario::Failure],
+        }),
+        server: Some(Player {
+            program: Program::Python { environment: "strands", script: "server_strands.py" },
+            does: &[
+                Scenario::Text,
+                Scenario::Chunks,
+                Scenario::FollowUp,
+                Scenario::Cancel,
+                Scenario::Failure,
+            ],
+        }),
+    },
+    Peer {
+        key: "beeai",
+        suite: Suite::Frameworks { called: "" },
+        language: "Python",
+        packages: &["beeai-framework"],
+        lock: "python/requirements-beeai.txt",
+        wires: &[JSONRPC_0_3],
+        client: Some(Player {
+            program: Program::Python { environment: "beeai", script: "client_beeai.py" },
+            does: &[
+                Scenario::Text,
+                Scenario::Message,
+                Scenario::Chunks,
+                Scenario::FollowUp,
+                Scenario::InputRequired,
+                Scenario::Failure,
+            ],
+        }),
+        server: Some(Player {
+            program: Program::Python { environment: "beeai", script: "server_beeai.py" },
+            does: &[Scenario::Text, Scenario::FollowUp, Scenario::Failure],
+        }),
+    },
+    Peer {
+        key: "crewai",
+        suite: Suite::Frameworks { called: "" },
+        language: "Python",
+        packages: &["crewai"],
+        lock: "python/requirements-crewai.txt",
+        wires: &[JSONRPC_0_3],
+        client: Some(Player {
+            program: Program::Python { environment: "crewai", script: "client_crewai.py" },
+            does: &[
+                Scenario::Text,
+                Scenario::Chunks,
+                Scenario::FollowUp,
+                Scenario::InputRequired,
+                Scenario::Failure,
+            ],
+        }),
+        server: Some(Player {
+            program: Program::Python { environment: "crewai", script: "server_crewai.py" },
+            does: &[Scenario::Text, Scenario::Cancel, Scenario::Failure],
+        }),
     },
 ];
 
@@ -131,11 +289,15 @@ pub(crate) fn folder() -> PathBuf {
 impl Player {
     /// Whether it makes sense to ask for a scenario.
     pub(crate) fn can(&self, scenario: Scenario, wire: Wire) -> bool {
-        self.does.contains(&scenario) && scenario.is_in(wire.version)
+        let does = match self.does {
+            [] => !scenario.is_for_frameworks(),
+            does => does.contains(&scenario),
+        };
+        does && scenario.is_in(wire.version)
     }
 
     const fn of_all(program: Program) -> Self {
-        Self { program, does: &Scenario::ALL }
+        Self { program, does: &[] }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::wire::{SPOKEN, Wire};
 
 /// Who calls, one for each wire, and who is called. Of v0.1 there is no server to be had.
 const CLIENTS: [&str; 3] = ["python-1.0", "python-0.3", "rvagent"];
-const SERVERS: [&str; 3] = ["javascript-1.0", "adk", "python-0.3"];
+const SERVERS: [&str; 2] = ["javascript-1.0", "python-0.3"];
 
 /// A relay in front of somebody's server. It ends when this is dropped.
 struct Relaying {

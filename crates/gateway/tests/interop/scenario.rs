@@ -16,6 +16,10 @@ pub(crate) enum Scenario {
     Subscribe,
     Push,
     Errors,
+    Text,
+    Chunks,
+    FollowUp,
+    Failure,
 }
 
 /// What came of a scenario.
@@ -29,7 +33,7 @@ pub(crate) enum Outcome {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Card,
         Self::Send,
         Self::Message,
@@ -41,7 +45,16 @@ impl Scenario {
         Self::Subscribe,
         Self::Push,
         Self::Errors,
+        Self::Text,
+        Self::Chunks,
+        Self::FollowUp,
+        Self::Failure,
     ];
+
+    /// Whether it is one for frameworks, whose agents say texts and see little of the protocol.
+    pub(crate) fn is_for_frameworks(self) -> bool {
+        matches!(self, Self::Text | Self::Chunks | Self::FollowUp | Self::Failure)
+    }
 
     /// What programs and `known.toml` call it.
     pub(crate) fn name(self) -> &'static str {
@@ -57,6 +70,10 @@ impl Scenario {
             Self::Subscribe => "subscribe",
             Self::Push => "push",
             Self::Errors => "errors",
+            Self::Text => "text",
+            Self::Chunks => "chunks",
+            Self::FollowUp => "follow-up",
+            Self::Failure => "failure",
         }
     }
 

@@ -6,16 +6,14 @@ use crate::cell::{Findings, Side, Upstream};
 use crate::known::Known;
 use crate::scenario::{Outcome, Scenario};
 
-const BEGIN: &str = "<!-- interop:begin -->\n";
-const END: &str = "<!-- interop:end -->";
-
-/// Writes the table. Gives 1 if that changed what had been checked in, where nobody would check it in again.
-pub(crate) fn publish(met: &[Findings], known: &Known) -> usize {
+/// Writes the table between two marks of this name. Gives 1 if that changed what had been checked in, where nobody would check it in again.
+pub(crate) fn publish(met: &[Findings], known: &Known, name: &str, headings: [&str; 2]) -> usize {
+    let (begin, end) = (format!("<!-- {name}:begin -->\n"), format!("<!-- {name}:end -->"));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
     let text = std::fs::read_to_string(&path).expect("docs/conformance.md");
-    let (before, rest) = text.split_once(BEGIN).expect("where the table begins");
-    let (_, after) = rest.split_once(END).expect("where the table ends");
-    let new = format!("{before}{BEGIN}{}{END}{after}", render(met, known));
+    let (before, rest) = text.split_once(&begin).expect("where the table begins");
+    let (_, after) = rest.split_once(&end).expect("where the table ends");
+    let new = format!("{before}{begin}{}{end}{after}", render(met, known, headings));
     if new == text {
         return 0;
     }
@@ -24,20 +22,25 @@ pub(crate) fn publish(met: &[Findings], known: &Known) -> usize {
     usize::from(std::env::var_os("CI").is_some())
 }
 
-fn render(met: &[Findings], known: &Known) -> String {
+fn render(met: &[Findings], known: &Known, headings: [&str; 2]) -> String {
     let mut notes = Notes { known, cited: Vec::new() };
     let mut text = String::new();
-    for (side, heading) in
-        [(Side::Client, "Their client, our server"), (Side::Server, "Our client, their server")]
-    {
+    let is_asked = |scenario: &Scenario| {
+        let asks = |findings: &Findings| {
+            findings.each().any(|(one, outcome)| one == *scenario && *outcome != Outcome::NotThere)
+        };
+        met.iter().any(asks)
+    };
+    let columns: Vec<_> = Scenario::ALL.into_iter().filter(is_asked).collect();
+    for (side, heading) in [Side::Client, Side::Server].into_iter().zip(headings) {
         let rows =
             met.iter().filter(|findings| findings.cell.side == side && findings.cell.upstream.is_none());
         text.push_str(&format!("**{heading}**\n\n| | wire |"));
-        Scenario::ALL.iter().for_each(|scenario| text.push_str(&format!(" {} |", scenario.name())));
-        text.push_str(&format!("\n|---|---|{}\n", "---|".repeat(Scenario::ALL.len())));
+        columns.iter().for_each(|scenario| text.push_str(&format!(" {} |", scenario.name())));
+        text.push_str(&format!("\n|---|---|{}\n", "---|".repeat(columns.len())));
         for findings in rows {
             text.push_str(&format!("| {} | {} |", findings.cell.peer.title(), findings.cell.wire));
-            for (scenario, outcome) in findings.each() {
+            for (scenario, outcome) in findings.each().filter(|(scenario, _)| columns.contains(scenario)) {
                 text.push_str(&format!(" {} |", notes.shown(findings, scenario, outcome)));
             }
             text.push('\n');

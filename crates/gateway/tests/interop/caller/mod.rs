@@ -2,6 +2,7 @@
 
 mod push;
 mod tasks;
+mod texts;
 mod webhook;
 mod witness;
 
@@ -137,6 +138,10 @@ impl Caller {
             Scenario::Subscribe => self.subscribe().await,
             Scenario::Push => self.push().await,
             Scenario::Errors => self.errors().await,
+            Scenario::Text => self.text().await,
+            Scenario::Chunks => self.chunks().await,
+            Scenario::FollowUp => self.follow_up().await,
+            Scenario::Failure => self.failure().await,
         }
     }
 
