@@ -7,7 +7,7 @@ use crate::gateway::Gateway;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_does_wrong_is_told_once() {
     let hostile = Hostile::start().await;
-    let gateway = Gateway::start(&hostile.sections("far", "", ""));
+    let gateway = Gateway::start(&hostile.sections("far", "-", ""));
     for spoken in SPOKEN {
         let name = spoken.name("far");
         for _ in 0..3 {
