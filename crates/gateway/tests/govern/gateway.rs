@@ -152,6 +152,7 @@ impl Gateway {
 }
 
 impl Drop for Gateway {
+    #[allow(clippy::print_stderr, reason = "it says why a test has failed")]
     fn drop(&mut self) {
         self.stop();
         if std::thread::panicking() {
