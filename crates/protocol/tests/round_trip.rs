@@ -217,10 +217,18 @@ fn enums_are_read_by_name_and_by_number() {
 }
 
 #[test]
-fn an_enum_name_of_a_later_version_does_not_spoil_the_payload() {
-    for unknown in ["\"TASK_STATE_PAUSED\"", "\"\"", "9", "18446744073709551615"] {
+fn an_enum_value_of_a_later_version_does_not_spoil_the_payload() {
+    for unknown in ["\"TASK_STATE_PAUSED\"", "\"\"", "2147483648", "18446744073709551615"] {
         assert_eq!(read::<TaskState>(unknown), Ok(TaskState::Unspecified), "{unknown}");
         assert_eq!(read::<Role>(unknown), Ok(Role::Unspecified), "{unknown}");
+    }
+    for number in [9, 42, i32::MAX, -1, i32::MIN] {
+        let (state, role) = (TaskState::Unknown(number), Role::Unknown(number));
+        assert_eq!(read::<TaskState>(&number.to_string()), Ok(state));
+        assert_eq!(read::<Role>(&number.to_string()), Ok(role));
+        assert_eq!((write(&state), write(&role)), (number.to_string(), number.to_string()));
+        assert!(!state.is_terminal() && !state.is_interrupted() && TaskState::Working.may_become(state));
+        assert!(!TaskState::Completed.may_become(state));
     }
 }
 
