@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+import shutil
 import socket
 import tempfile
 import threading
@@ -13,6 +14,8 @@ import urllib.request
 import harness
 
 HERE = pathlib.Path(__file__).parent
+# What the server keeps on the disk is gone with it.
+FOLDER = tempfile.mkdtemp()
 
 
 def announce(port):
@@ -28,14 +31,14 @@ def announce(port):
             threading.Event().wait(0.1)
     harness.ready(f'http://127.0.0.1:{port}/a2a/{assistants[0]["assistant_id"]}')
     asyncio.run(harness.until_abandoned())
+    shutil.rmtree(FOLDER, ignore_errors=True)
     os._exit(0)
 
 
 def main():
     os.environ.update(LANGSMITH_TRACING='false', LANGGRAPH_NO_VERSION_CHECK='true', LOG_LEVEL='CRITICAL')
     os.environ['PYTHONPATH'] = str(HERE)
-    # What it keeps on the disk is gone with it.
-    os.chdir(tempfile.mkdtemp())
+    os.chdir(FOLDER)
     from langgraph_api.cli import run_server  # noqa: PLC0415, it reads the environment
 
     logging.disable(logging.CRITICAL)
