@@ -13,7 +13,7 @@ use super::file::Config;
 use super::problem::{Problem, nearest};
 use super::section::{
     AgentKind, AgentSection, CardSection, CommandSection, CredentialSection, DEFAULT_PATIENCE_MS, Exchange,
-    HealthSection, ModelSection, SignatureMode, Trust,
+    HealthSection, ModelSection, SignatureMode, SpokenBinding, SpokenVersion, Trust,
 };
 use crate::demo;
 use crate::fleet::RESERVED;
@@ -37,6 +37,7 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
         }
     }
     sense.agents(&config.agent);
+    sense.left_out(config);
     sense.discoveries(config);
     sense.selector(&["routing", "default_selector"], &config.routing.default_selector);
     if let Some(fallback) = config.routing.fallback.as_ref().filter(|fallback| *fallback != LOCAL) {
@@ -101,6 +102,38 @@ impl Sense<'_> {
             None => format!("there are {}", known.join(", ")),
         };
         self.complain(path, format!("there is no {what} `{typed}`")).hint = Some(hint);
+    }
+
+    /// Something of the protocol must be left.
+    fn left_out(&mut self, config: &Config) {
+        let all = &config.server;
+        let is_none = |versions: &[SpokenVersion], bindings: &[SpokenBinding]| {
+            let is_spoken = |version| !all.without_versions.contains(version) && !versions.contains(version);
+            let is_there = |binding| !all.without_bindings.contains(binding) && !bindings.contains(binding);
+            (!SpokenVersion::ALL.iter().any(is_spoken), !SpokenBinding::ALL.iter().any(is_there))
+        };
+        let agents = config.agent.iter().enumerate().map(|(place, agent)| {
+            (
+                vec!["agent".to_owned(), place.to_string()],
+                is_none(&agent.without_versions, &agent.without_bindings),
+            )
+        });
+        let server = (vec!["server".to_owned()], is_none(&[], &[]));
+        for (section, (no_version, no_binding)) in std::iter::once(server).chain(agents).collect::<Vec<_>>() {
+            let section: Vec<_> = section.iter().map(String::as_str).collect();
+            if no_version {
+                self.complain(
+                    &[&section[..], &["without_versions"]].concat(),
+                    "no version of the protocol is left",
+                );
+            }
+            if no_binding {
+                self.complain(
+                    &[&section[..], &["without_bindings"]].concat(),
+                    "no binding of the protocol is left",
+                );
+            }
+        }
     }
 
     fn selector(&mut self, path: &[&str], name: &str) {

@@ -267,3 +267,20 @@ fn what_must_be_there_is_missed_where_it_should_stand() {
     assert!(told[0].starts_with("1:") && told[0].contains("`agent.0.kind`: must be there"), "{told:?}");
     assert!(told[1].contains("`server.cors.origins`: must be there"), "{told:?}");
 }
+
+#[test]
+fn something_of_the_protocol_is_left_for_every_agent() {
+    let server = "[server]\nwithout_versions = [\"0.3\", \"0.1\"]\nwithout_bindings = [\"GRPC\"]\n";
+    let agent = |more: &str| format!("{server}[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n{more}\n");
+    let config = read(&agent("without_bindings = [\"JSONRPC\"]")).expect("it is right").config;
+    assert_eq!(config.agent[0].without_bindings, [SpokenBinding::JsonRpc]);
+    assert_eq!(
+        complaints(&agent("without_versions = [\"1.0\"]")),
+        ["7:1: `agent.0.without_versions`: no version of the protocol is left"]
+    );
+    assert_eq!(
+        complaints(&agent("without_bindings = [\"JSONRPC\", \"HTTP+JSON\"]")),
+        ["7:1: `agent.0.without_bindings`: no binding of the protocol is left"]
+    );
+    assert!(complaints(&agent("without_versions = [\"2.0\"]"))[0].contains("without_versions"));
+}

@@ -204,6 +204,7 @@ pub(crate) const PEERS: &[Peer] = &[
         server: Some(Player {
             program: Program::Python { environment: "adk", script: "server_adk.py" },
             does: &[
+                Scenario::Send,
                 Scenario::Text,
                 Scenario::Chunks,
                 Scenario::FollowUp,

@@ -51,13 +51,6 @@ pub(super) struct MeantFor(pub(super) Arc<str>);
 // === impl ServerBuilder ===
 
 impl ServerBuilder {
-    /// Serves no gRPC, which is otherwise served on the same port as everything else.
-    #[must_use]
-    pub fn without_grpc(mut self) -> Self {
-        self.grpc.is_off = true;
-        self
-    }
-
     /// Listens on another address too, and has the cards name that one for gRPC, for networks where HTTP/2 needs a port
     /// of its own. Both ports serve the same.
     #[must_use]

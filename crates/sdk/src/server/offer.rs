@@ -82,13 +82,13 @@ impl Offer {
     }
 
     /// What is wrong with it, in words for the one who wrote it.
-    pub(super) fn problems(&self, extends: bool) -> Vec<String> {
+    pub(super) fn problems(&self, extends: bool, versions: &Versions) -> Vec<String> {
         let mut problems = self.what.problems();
         let path = &self.path;
         if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
             problems.push(format!("the path `{path}` must begin with a slash and not end with one"));
         }
-        if let Some(none) = Versions::all().without(&self.omitted).problem() {
+        if let Some(none) = versions.without(&self.omitted).problem() {
             problems.push(format!("agent `{}`: {none}", self.name()));
         }
         let is_extended = matches!(&self.what, Offered::Agent(spec) if spec.extended_card.is_some());

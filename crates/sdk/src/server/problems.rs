@@ -9,7 +9,8 @@ impl ServerBuilder {
     /// Everything, at once, in words for the one who wrote it.
     pub(super) fn problems(&self, address: Option<SocketAddr>) -> Vec<String> {
         let extends = self.authenticate.is_some() || self.anonymous_extended_card;
-        let mut problems: Vec<_> = self.agents.iter().flat_map(|offer| offer.problems(extends)).collect();
+        let mut problems: Vec<_> =
+            self.agents.iter().flat_map(|offer| offer.problems(extends, &self.versions)).collect();
         if tokio::runtime::Handle::try_current().is_err() {
             problems.push("a server runs in a tokio runtime; build it in one".to_owned());
         }

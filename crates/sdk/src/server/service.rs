@@ -130,8 +130,9 @@ impl Service {
             put.iter().map(Offer::name).chain(remove.iter().map(String::as_str)).collect();
         let mounts: Vec<_> =
             before.mounts().filter(|mount| !touched.contains(&*mount.name)).cloned().collect();
-        let extends = self.site.mounter.extends;
-        let mut problems: Vec<_> = put.iter().flat_map(|offer| offer.problems(extends)).collect();
+        let mounter = &self.site.mounter;
+        let mut problems: Vec<_> =
+            put.iter().flat_map(|offer| offer.problems(mounter.extends, &mounter.versions)).collect();
         let staying = mounts.iter().map(|mount| (mount.path.as_str(), &*mount.name));
         problems.extend(clashes(staying.chain(put.iter().map(|offer| (offer.path(), offer.name())))));
         if problems.is_empty() { Ok(mounts) } else { Err(BuildError { problems }) }

@@ -60,7 +60,7 @@ fn anywhere() -> chancery_sdk::egress::Egress {
 
 #[tokio::test]
 async fn grpc_can_be_switched_off() {
-    let site = serve_with(|server| server.agent(echo()).without_grpc()).await;
+    let site = serve_with(|server| server.agent(echo()).without_binding(ProtocolBinding::Grpc)).await;
     assert_eq!(grpc_of(&card(&site, "/.well-known/agent-card.json").await), None);
     let refused = Caller::new(&site).call("GetTask", json!({"id": "t"})).await;
     refused.refused(ErrorCode::VersionNotSupported);

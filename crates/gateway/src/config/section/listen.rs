@@ -274,6 +274,8 @@ fn is_origin(text: &str) -> bool {
 // === impl SpokenVersion ===
 
 impl SpokenVersion {
+    pub(in crate::config) const ALL: [Self; 3] = [Self::V1_0, Self::V0_3, Self::V0_1];
+
     pub(crate) fn of_protocol(self) -> Version {
         match self {
             Self::V1_0 => Version::V1_0,
@@ -286,6 +288,8 @@ impl SpokenVersion {
 // === impl SpokenBinding ===
 
 impl SpokenBinding {
+    pub(in crate::config) const ALL: [Self; 3] = [Self::JsonRpc, Self::HttpJson, Self::Grpc];
+
     pub(crate) fn of_protocol(self) -> ProtocolBinding {
         match self {
             Self::JsonRpc => ProtocolBinding::JsonRpc,
