@@ -276,11 +276,11 @@ fn something_of_the_protocol_is_left_for_every_agent() {
     assert_eq!(config.agent[0].without_bindings, [SpokenBinding::JsonRpc]);
     assert_eq!(
         complaints(&agent("without_versions = [\"1.0\"]")),
-        ["7:1: `agent.0.without_versions`: no version of the protocol is left"]
+        ["7:20: `agent.0.without_versions`: no version of the protocol is left"]
     );
     assert_eq!(
         complaints(&agent("without_bindings = [\"JSONRPC\", \"HTTP+JSON\"]")),
-        ["7:1: `agent.0.without_bindings`: no binding of the protocol is left"]
+        ["7:20: `agent.0.without_bindings`: no binding of the protocol is left"]
     );
     assert!(complaints(&agent("without_versions = [\"2.0\"]"))[0].contains("without_versions"));
 }
