@@ -217,7 +217,7 @@ impl<'a> Exchange<'a> {
                 }
                 // Its card says otherwise.
                 Err(error) if streams && cannot_be_watched(&error) => {
-                    (streams, refused) = (false, Some(error))
+                    (streams, refused) = (false, Some(error));
                 }
                 Err(error) if error.was_never_sent() => match refused {
                     // What it had refused has arrived, all the same.

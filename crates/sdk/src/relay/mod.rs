@@ -52,8 +52,9 @@ use crate::client::{Client, ClientError};
 use crate::runtime::{Notifier, Runtime};
 use crate::spec::AgentSpec;
 use agent::{RemoteAgent, RemoteSettings};
-pub(crate) use clean::is_ours_to_say;
 
+#[cfg(feature = "server")]
+pub(crate) use clean::is_ours_to_say;
 pub use peers::RelayPeers;
 
 /// An agent elsewhere, and how it is to be served here.

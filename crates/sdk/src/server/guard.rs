@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use chancery_protocol::{
-    Admitted, AgentCard, Call, Caller, Denied, DynEndpoint, Error, Hold, LINEAGE_HEADER, Operation,
-    Principal, Quota, SendMessageRequest, TaskId,
+    Admitted, AgentCard, Call, CallContext, Caller, Denied, DynEndpoint, Error, Hold, LINEAGE_HEADER,
+    Operation, Principal, Quota, SendMessageRequest, TaskId,
 };
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
@@ -16,6 +16,7 @@ use http::{Method, Response};
 
 use super::body::Body;
 use super::shown::Shown;
+use super::site::View;
 use crate::binding::head::{is_told, put_quota};
 
 /// Stands in front of every agent of a server. Written by whoever governs a fleet; a server without one lets every
@@ -187,6 +188,21 @@ impl Visit {
         if let Some(rate) = self.0.rate.get().filter(|_| !is_told(response.headers())) {
             put_quota(response.headers_mut(), rate);
         }
+    }
+}
+
+impl View {
+    /// Whether a request comes from somebody for whom internal agents are there.
+    pub(super) fn is_insider(&self, head: &Parts) -> bool {
+        self.guard().is_some_and(|guard| {
+            self.authenticated(head).is_ok_and(|caller| guard.is_insider(&caller, lineage_of(head)))
+        })
+    }
+
+    /// The same of a call.
+    pub(super) fn is_inside(&self, context: &CallContext) -> bool {
+        let caller = Caller { principal: context.principal.clone(), identity: context.identity.clone() };
+        self.guard().is_some_and(|guard| guard.is_insider(&caller, context.lineage.as_deref()))
     }
 }
 

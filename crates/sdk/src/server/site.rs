@@ -396,7 +396,7 @@ impl View {
         if is_refused { self.limits.body_bytes.min(CANCEL_BYTES) } else { self.limits.body_bytes }
     }
 
-    fn authenticated(&self, head: &Parts) -> Result<Caller, Error> {
+    pub(super) fn authenticated(&self, head: &Parts) -> Result<Caller, Error> {
         match &self.authenticate {
             Some(decide) => contained("authenticate", || decide(head)).flatten().inspect_err(|error| {
                 if error.code() == ErrorCode::Internal {
@@ -480,19 +480,6 @@ impl View {
         }
         context.agent = named.name.clone();
         Some(named)
-    }
-
-    /// Whether a request comes from somebody for whom internal agents are there.
-    pub(super) fn is_insider(&self, head: &Parts) -> bool {
-        self.guard().is_some_and(|guard| {
-            self.authenticated(head).is_ok_and(|caller| guard.is_insider(&caller, lineage_of(head)))
-        })
-    }
-
-    /// The same of a call.
-    pub(super) fn is_inside(&self, context: &CallContext) -> bool {
-        let caller = Caller { principal: context.principal.clone(), identity: context.identity.clone() };
-        self.guard().is_some_and(|guard| guard.is_insider(&caller, context.lineage.as_deref()))
     }
 
     /// Who was there before, if the request is for a task that it still works on.
