@@ -216,7 +216,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Has every card signed, whenever it is written anew, and serves the keys at [`WELL_KNOWN_KEYS`]. What is signed names
+    /// Has every card signed, whenever it is written anew, and serves the keys at [`WELL_KNOWN_KEYS`](crate::WELL_KNOWN_KEYS). What is signed names
     /// the public URL or the address that is listened on, never what a request said.
     #[must_use]
     pub fn sign_cards(mut self, signer: Arc<dyn CardSigner>) -> Self {
