@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use chancery_protocol::{
-    Call, ContextId, Error, Json, JsonObject, LINEAGE_EXTENSION, Message, RequestLimits,
-    SendMessageConfiguration, SendMessageRequest, Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent,
-    check_input_modes,
+    Call, ContextId, Error, Json, JsonObject, LINEAGE_EXTENSION, Message, RequestLimits, SendMessageRequest,
+    Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, check_input_modes,
 };
 use chancery_store::{Admission, Batch, Scope};
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Core;
@@ -263,25 +261,21 @@ fn context_of(task: &Task) -> ContextId {
     task.context_id.clone().unwrap_or_else(|| ContextId::from(""))
 }
 
-/// What a repeated send has in common with the first one: all but its address, and on whose behalf it is made.
-#[derive(Serialize)]
-struct Said<'a> {
-    message: Message,
-    configuration: Option<&'a SendMessageConfiguration>,
-    metadata: Option<JsonObject>,
-}
-
-/// What makes a repeated send the same one: its key, and what it says.
+/// What makes a repeated send the same one: its key, and all that it says. How it is addressed, and on whose behalf it is made, may be
+/// another way the second time.
 pub(super) fn admission(call: &Call<Box<SendMessageRequest>>) -> Result<Option<Admission>, Error> {
     let Some(key) = &call.context.idempotency_key else { return Ok(None) };
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         let text = format!("must have 1 to {MAX_KEY_BYTES} bytes");
         return Err(Error::invalid_field("Idempotency-Key", text));
     }
-    let without_lineage = |metadata: &Option<JsonObject>| metadata.clone()?.without(LINEAGE_EXTENSION);
-    let SendMessageRequest { message, configuration, metadata, .. } = &*call.request;
-    let message = Message { metadata: without_lineage(&message.metadata), ..message.clone() };
-    let said = Said { message, configuration: configuration.as_ref(), metadata: without_lineage(metadata) };
+    let without_lineage = |metadata: &mut Option<JsonObject>| {
+        *metadata = metadata.take().and_then(|said| said.without(LINEAGE_EXTENSION));
+    };
+    let mut said = (*call.request).clone();
+    said.tenant.clear();
+    without_lineage(&mut said.metadata);
+    without_lineage(&mut said.message.metadata);
     let body = serde_json::to_vec(&said).map_err(Error::internal)?;
     Ok(Some(Admission { key: key.clone(), digest: Sha256::digest(&body).into() }))
 }
