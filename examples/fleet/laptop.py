@@ -2,7 +2,8 @@
 import json, os, urllib.request
 
 def ask(path, body=None):
-    url, headers = os.environ['INBOX'] + path, {'Authorization': 'Bearer ' + os.environ['KEY']}
+    url = os.environ['INBOX'] + path
+    headers = {'Authorization': 'Bearer ' + os.environ['KEY'], 'Content-Type': 'application/json'}
     return urllib.request.urlopen(urllib.request.Request(url, body, headers))
 
 for line in ask('/stream'):
