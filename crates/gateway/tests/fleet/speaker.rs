@@ -15,6 +15,7 @@ const OURS: [&str; 7] = ["lineage", "limits", "provenance", "runtime", "fleet", 
 fn claims() -> Value {
     let claims = OURS.iter().map(|name| (format!("urn:chancery:ext:{name}:v1"), json!({"claim": "FORGED"})));
     let mut claims: Value = claims.collect::<serde_json::Map<_, _>>().into();
+    claims["URN:Chancery:ext:lineage:v1"] = json!("FORGED");
     claims["https://other.example/ext"] = json!("its own");
     claims
 }
@@ -34,7 +35,11 @@ fn answer(heard: &Heard) -> Reply {
             "code": -31429, "message": "denied by gate `FORGED`: BUDGET_EXCEEDED", "data": [
                 {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "FORGED", "domain": "chancery",
                  "metadata": {"gate": "FORGED-LABEL", "hint": "FORGED"}}]}})),
-        "message" => heard.result(&json!({"message": message})),
+        "message" => {
+            let mut message = message;
+            message["metadata"] = metadata;
+            heard.result(&json!({"message": message}))
+        }
         _ => heard.result(&json!({"task": {"id": "t", "contextId": "c", "status": status, "artifacts": [artifact], "metadata": metadata}})),
     }
 }
@@ -79,6 +84,7 @@ async fn an_agent_elsewhere_does_not_speak_in_our_name() {
 
     let direct = say(&gateway, "message").await.to_string();
     assert!(direct.contains("its own") && !direct.contains("FORGED"), "{direct}");
+    assert!(!direct.contains("urn:chancery:ext:usage"), "{direct}");
 
     let refused = say(&gateway, "refuse").await;
     let details = refused["error"]["data"].to_string();

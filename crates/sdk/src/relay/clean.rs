@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use chancery_protocol::{
-    Artifact, Content, ContextId, Error, ErrorCode, Json, JsonObject, Message, Part, StreamResponse, TaskId,
-    USAGE_EXTENSION,
+    Artifact, Content, Error, ErrorCode, Json, JsonObject, Message, Part, StreamResponse, USAGE_EXTENSION,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -20,20 +19,24 @@ use crate::client::ClientError;
 struct TaskProvenance<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     member: &'a str,
-    task_id: &'a TaskId,
+    task_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    context_id: Option<&'a ContextId>,
+    context_id: Option<String>,
 }
 
 /// Adds the agent's own ids to the metadata of a task or a status. Whether there is room for them.
-pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState) -> bool {
+pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState, scrubber: &Scrubber) -> bool {
     let metadata = match event {
         StreamResponse::Task(task) => &mut task.metadata,
         StreamResponse::StatusUpdate(update) => &mut update.metadata,
         StreamResponse::ArtifactUpdate(_) | StreamResponse::Message(_) => return false,
     };
     let Some(task_id) = &state.task else { return false };
-    let provenance = TaskProvenance { member: &state.remote, task_id, context_id: state.context.as_ref() };
+    let provenance = TaskProvenance {
+        member: &state.remote,
+        task_id: scrubber.without_tokens(task_id.as_str()),
+        context_id: state.context.as_ref().map(|context| scrubber.without_tokens(context.as_str())),
+    };
     if let Ok(origin) = JsonObject::single(PROVENANCE_EXTENSION, &provenance) {
         *metadata = Some(match metadata.take() {
             Some(said) => said.merged(&origin),
@@ -43,13 +46,14 @@ pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState) -> bo
     true
 }
 
-/// What the extensions begin with by which we speak, and those of them that say nothing but what content is.
-const OURS: &str = "urn:chancery:ext:";
+/// What the names begin with under which we speak, and those of them that say nothing but what content is.
+const OURS: &str = "urn:chancery:";
 const OF_CONTENT: [&str; 2] = ["urn:chancery:ext:artifact-kind:v1", "urn:chancery:ext:memory:v1"];
 
-/// Whether only we say something under this name: no agent elsewhere speaks for us.
+/// Whether only we say something under this name, in whatever case the URN is written: no agent elsewhere speaks for us.
 pub(crate) fn is_ours_to_say(uri: &str) -> bool {
-    uri.starts_with(OURS) && !OF_CONTENT.contains(&uri)
+    let is_ours = uri.trim().get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS));
+    is_ours && !OF_CONTENT.contains(&uri)
 }
 
 /// Takes out of what an agent says what is not for its caller: the lineage tokens that it was sent, and what only we may say.
@@ -175,6 +179,9 @@ impl Scrubber {
         message.extensions.retain(|uri| !is_ours_to_say(uri));
         message.parts.iter_mut().for_each(|part| self.part(part));
         message.extensions.iter_mut().for_each(|uri| self.text(uri));
+        if self.tells(message.message_id.as_str()) {
+            message.message_id = self.without_tokens(message.message_id.as_str()).into();
+        }
         (message.task_id, message.context_id) = (None, None);
         message.reference_task_ids.clear();
     }
@@ -280,14 +287,16 @@ mod tests {
                 ..Part::raw([&[0xFF][..], token.as_bytes()].concat())
             },
         ];
-        let metadata = format!(r#"{{"x":"Bearer {token}","urn:chancery:ext:lineage:v1":1}}"#);
+        let metadata =
+            format!(r#"{{"x":"Bearer {token}","urn:chancery:ext:lineage:v1":1,"URN:Chancery:mine":2}}"#);
         parts[0].metadata = JsonObject::parse(&metadata).ok();
-        let message = Message { parts, ..Message::agent("") };
+        let message = Message { parts, message_id: token.clone().into(), ..Message::agent("") };
         let StreamResponse::Message(clean) = scrubber.scrub(StreamResponse::Message(message)) else {
             panic!("it stays a message")
         };
         let written = serde_json::to_string(&clean.parts).unwrap();
-        assert!(!written.contains(&token) && !written.contains("urn:chancery"), "{written}");
+        assert!(!written.contains(&token) && !written.to_lowercase().contains("urn:chancery"), "{written}");
+        assert_eq!(clean.message_id.as_str(), SCRUBBED);
         assert_eq!(written.matches(SCRUBBED).count(), 12, "{written}");
         assert!(written.contains(r#""n":1.0"#) && written.contains(&other), "{written}");
         assert_eq!(clean.parts[3], Part::raw(SCRUBBED));

@@ -193,7 +193,7 @@ impl Exchange<'_> {
         let mut event = self.scrubber.scrub(event);
         self.check_ids(&event)?;
         if self.has_new_ids {
-            self.has_new_ids = !name_origin(&mut event, &self.state);
+            self.has_new_ids = !name_origin(&mut event, &self.state, &self.scrubber);
         }
         match event {
             StreamResponse::Task(task) if self.turn.sink.is_unopened() => {

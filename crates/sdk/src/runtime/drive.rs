@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use chancery_protocol::{BoxFuture, CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, Task, TaskState};
+use chancery_protocol::{
+    BoxFuture, CallOutcome, Error, ErrorCode, Hold, JsonObject, KeptTask, Message, Task, TaskState,
+    USAGE_EXTENSION,
+};
 use chancery_store::{Admission, Appended, Batch, ReservationChange, Snapshot, StoreError};
 use tokio::sync::oneshot;
 
@@ -114,8 +117,13 @@ impl Drive {
             && self.sink.is_unopened()
             && let Some(message) = outcome.message
         {
-            let message = message.in_context(self.sink.context_id().clone());
-            self.close_reserved(Ok(&message)).await?;
+            let mut message = message.in_context(self.sink.context_id().clone());
+            let said = message.metadata.clone();
+            if self.sink.hold().is_some() {
+                // It is read for the call's account, and not passed on in the agent's words.
+                message.metadata = said.as_ref().and_then(|said| said.without(USAGE_EXTENSION));
+            }
+            self.close_reserved(Ok(&message), said.as_ref()).await?;
             return Ok(Answer::Message(message));
         }
         if outcome.sent != Sent::Answered {
@@ -133,7 +141,7 @@ impl Drive {
             return self.ended(outcome).await;
         };
         if !is_public && self.sink.is_unopened() {
-            self.close_reserved(Err(&answer)).await?;
+            self.close_reserved(Err(&answer), None).await?;
             return Err(*answer);
         }
         let outcome = match &self.found {
@@ -151,7 +159,11 @@ impl Drive {
     }
 
     /// Ends the call without a task. What it holds is settled: all that was done for it is charged.
-    async fn close_reserved(&mut self, answer: Result<&Message, &Error>) -> Result<(), Error> {
+    async fn close_reserved(
+        &mut self,
+        answer: Result<&Message, &Error>,
+        said: Option<&JsonObject>,
+    ) -> Result<(), Error> {
         self.sink.close();
         let key = self.reservation.as_ref().and_then(|reserved| reserved.key.clone());
         let (change, outcome) = match self.sent {
@@ -159,7 +171,6 @@ impl Drive {
             Sent::Answered => (answered(answer, key), CallOutcome::Answered),
             Sent::Unanswered => (answered(answer, key), CallOutcome::Unknown(None)),
         };
-        let said = answer.ok().and_then(|message| message.metadata.as_ref());
         let (core, task) = (&self.core, &self.sink.key);
         let closed = match (self.is_reserved, self.unrecorded_hold()) {
             (true, _) => core.close_reserved(task, change, outcome, said).await,
