@@ -171,7 +171,8 @@ def work(_, asked, task):
 
 
 def usage(_, asked, task):
-    """Reports usage in these very words: in the metadata of the task, of its status message, or of a bare message."""
+    """Reports usage in these very words: in the metadata of the task, of its status message, of a
+    status that others follow at once, or of a bare message. `ask` reports them with a question."""
     where, _, words = asked.rest.partition(' ')
     report = {USAGE: f'{VERBATIM}{words}{VERBATIM}'}
     if where == 'message':
@@ -187,6 +188,16 @@ def usage(_, asked, task):
         task.status_metadata = report
         yield 'status', task.at('completed')
         return
+    elif where == 'early':
+        yield 'task', task.at('working')
+        task.status_metadata = report
+        yield 'status', task.at('working', 'half way')
+        task.status_metadata = None
+        yield 'status', task.at('completed')
+        return
+    elif where == 'ask':
+        task.metadata = report
+        task.at('input-required', 'what else?')
     yield 'task', task
 
 

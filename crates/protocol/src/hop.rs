@@ -158,7 +158,7 @@ pub struct Statement {
     /// Where the tokens come from, if from elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_source: Option<CostSource>,
-    /// What the agent has reported above what its call could pay for, which is not charged to the caller.
+    /// What the agent has reported for the task above what its calls could pay for, which is not charged to the caller.
     #[serde(skip_serializing_if = "Amount::is_zero")]
     pub overrun: Amount,
     /// What the agent reported and nobody could read.
@@ -244,8 +244,9 @@ pub trait Hold: Send + Sync + fmt::Debug {
     /// What the agent passes on when it calls others for this call, so that they are known to be its doing.
     fn lineage(&self) -> Option<&str>;
 
-    /// The call is for a task that has consumed so much before. What is said of the task from now on includes that.
-    fn resume(&self, consumed: Usage);
+    /// The call is for a task for which so much was charged before, and so much reported above that. What is said of the task
+    /// from now on includes both.
+    fn resume(&self, charged: Usage, overrun: Amount);
 
     /// The call has a task, which is about to be committed.
     fn begin(&self, task: &TaskId) -> Box<Edge>;

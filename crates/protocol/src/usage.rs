@@ -71,6 +71,15 @@ impl Usage {
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(more.cost_micro_usd);
     }
 
+    /// Of two reports of the same work, the higher figure of each kind.
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.max(other.input_tokens),
+            output_tokens: self.output_tokens.max(other.output_tokens),
+            cost_micro_usd: self.cost_micro_usd.max(other.cost_micro_usd),
+        }
+    }
+
     /// Whether it is nothing at all.
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
@@ -91,6 +100,15 @@ impl Amount {
     /// Whether it is nothing at all.
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Both together.
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            micro_usd: self.micro_usd.saturating_add(more.micro_usd),
+            tokens: self.tokens.saturating_add(more.tokens),
+            tasks: self.tasks.saturating_add(more.tasks),
+        }
     }
 }
 

@@ -152,8 +152,8 @@ impl Hold for Pass {
         Some("token-of-this-call")
     }
 
-    fn resume(&self, consumed: Usage) {
-        self.log.note(format!("resume {}", consumed.cost_micro_usd));
+    fn resume(&self, charged: Usage, _: Amount) {
+        self.log.note(format!("resume {}", charged.cost_micro_usd));
     }
 
     fn begin(&self, task: &TaskId) -> Box<Edge> {

@@ -223,23 +223,27 @@ impl Batch {
         self.bytes
     }
 
-    /// The state that the task is left in and the metadata that says more; none if its status does not change.
-    pub fn outcome(&self) -> Option<(TaskState, Option<&JsonObject>)> {
+    /// The state that the task is left in; none if its status does not change.
+    pub fn outcome(&self) -> Option<TaskState> {
         self.changes.iter().rev().find_map(|change| match change {
-            Change::Created(task) => Some((task.status.state, task.metadata.as_ref())),
-            Change::Status(update, _) => Some((update.status.state, update.metadata.as_ref())),
+            Change::Created(task) => Some(task.status.state),
+            Change::Status(update, _) => Some(update.status.state),
+            Change::Artifact(_) => None,
+        })
+    }
+
+    /// The metadata of the task that begins, and of each status that follows.
+    pub fn status_metadata(&mut self) -> impl DoubleEndedIterator<Item = &mut Option<JsonObject>> {
+        self.changes.iter_mut().filter_map(|change| match change {
+            Change::Created(task) => Some(&mut task.metadata),
+            Change::Status(update, _) => Some(&mut update.metadata),
             Change::Artifact(_) => None,
         })
     }
 
     /// Says more in the metadata of the last status.
     pub fn annotate(&mut self, more: JsonObject) {
-        let last = self.changes.iter_mut().rev().find_map(|change| match change {
-            Change::Created(task) => Some(&mut task.metadata),
-            Change::Status(update, _) => Some(&mut update.metadata),
-            Change::Artifact(_) => None,
-        });
-        let Some(metadata) = last else { return };
+        let Some(metadata) = self.status_metadata().next_back() else { return };
         *metadata = Some(match metadata.take() {
             Some(known) => known.merged(&more),
             None => more,

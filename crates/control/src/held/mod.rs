@@ -75,8 +75,10 @@ struct Grants {
 /// What is known of what the call has used, and of what is to become of it.
 #[derive(Debug, Default)]
 struct Spent {
-    /// What its task had used before.
+    /// What its task had used before, by what its agent reported.
     before: Usage,
+    /// What of that nobody was charged but the agent.
+    overrun_before: Amount,
     /// All that its task has used, if anybody has said so. What was asked for and refused has not been used.
     total: Option<Usage>,
     /// What was reported and could not be read.
@@ -323,8 +325,12 @@ impl Hold for Held {
         Some(&self.token)
     }
 
-    fn resume(&self, consumed: Usage) {
+    fn resume(&self, charged: Usage, overrun: Amount) {
+        let mut consumed = charged;
+        // Its tokens are told whole, overrun or not; its money is what was charged.
+        consumed.cost_micro_usd = charged.cost_micro_usd.saturating_add(overrun.micro_usd);
         let mut spent = self.spent.lock();
+        spent.overrun_before = overrun;
         let Spent { before, total, .. } = &mut *spent;
         if let Some(total) = total {
             *total = settlement::less(*total, *before);
@@ -400,17 +406,17 @@ impl Hold for Held {
     fn settle(&self, task: &TaskId, outcome: CallOutcome, usage: Option<Usage>) -> Settling {
         self.open.began(task);
         let Settlement { settled, token_source, used } = self.settlement(outcome, usage);
-        let ignored = {
+        let (ignored, overrun_before) = {
             let mut spent = self.spent.lock();
             spent.proposed = Some(settled);
-            spent.ignored
+            (spent.ignored, spent.overrun_before)
         };
         let (remaining_micro_usd, remaining_tokens) = self.remaining_after(&settled);
         let statement = Statement {
             usage: used,
             cost_source: settled.source,
             token_source: Some(token_source).filter(|source| *source != settled.source),
-            overrun: settled.overrun,
+            overrun: overrun_before.plus(settled.overrun),
             ignored,
             remaining_micro_usd,
             remaining_tokens,

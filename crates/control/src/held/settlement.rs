@@ -23,7 +23,7 @@ pub(super) struct Settlement {
 impl Held {
     /// What the call comes to. From now on that is held, so that it can be charged when it has been committed.
     pub(super) fn settlement(&self, outcome: CallOutcome, reported: Option<Usage>) -> Settlement {
-        let Spent { before, total, .. } = *self.spent.lock();
+        let Spent { before, overrun_before, total, .. } = *self.spent.lock();
         let total = match (self.source, reported) {
             // What was set aside and not used is not charged, and what was refused has not been used.
             (CostSource::Metered, Some(reported)) => match self.afford(less(reported, before)) {
@@ -57,7 +57,8 @@ impl Held {
         let at = self.plane.hands.now().into();
         let settled = Settled { at, charged, overrun, source, state: outcome.state() };
         let mut used = total.unwrap_or(before);
-        used.cost_micro_usd = before.cost_micro_usd.saturating_add(charged.micro_usd);
+        let charged_before = before.cost_micro_usd.saturating_sub(overrun_before.micro_usd);
+        used.cost_micro_usd = charged_before.saturating_add(charged.micro_usd);
         Settlement { settled, token_source: figure.token_source, used }
     }
 
@@ -190,12 +191,7 @@ fn each(one: Amount, other: Amount, of: impl Fn(u64, u64) -> u64) -> Amount {
 
 /// What was used at most, of two reports.
 pub(super) fn most(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
-    let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
-    Some(Usage {
-        input_tokens: a.input_tokens.max(b.input_tokens),
-        output_tokens: a.output_tokens.max(b.output_tokens),
-        cost_micro_usd: a.cost_micro_usd.max(b.cost_micro_usd),
-    })
+    one.into_iter().chain(other).reduce(Usage::most)
 }
 
 pub(super) fn less(total: Usage, before: Usage) -> Usage {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::agents::{Hostile, RemoteAgent, SPOKEN, Spoken, section};
-use crate::caller::Caller;
+use crate::caller::{Caller, message};
 use crate::gateway::Gateway;
 use crate::judge;
 use crate::records::{Recorded, exported, settled};
@@ -13,7 +13,7 @@ use crate::records::{Recorded, exported, settled};
 /// Three cents, as agents write it.
 const SPELLINGS: [&str; 4] = ["30000", "30000.0", "3e4", "\"30000\""];
 /// Where in an answer it may stand.
-const PLACES: [&str; 3] = ["task", "event", "message"];
+const PLACES: [&str; 4] = ["task", "event", "early", "message"];
 const PRICED: &str = "price = { per_call = 0.001 }";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +72,7 @@ async fn a_whole_number_counts_however_it_is_spelt() {
                 format!("usage {place} {{\"costMicroUsd\": {spelling}, \"outputTokens\": {spelling}}}");
             let caller = Caller::new(&gateway, &*name);
             // Only a stream has events; the others are answered as a whole.
-            if place == "event" {
+            if place == "event" || place == "early" {
                 let _ = caller.stream(&text).end().await;
             } else {
                 caller.send(&text).await;
@@ -159,4 +159,37 @@ async fn a_report_above_the_hold_takes_what_room_there_is_and_no_more() {
         3,
         "the third takes what is left, and no fourth is let through"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_overrun_is_counted_once_however_often_its_task_is_talked_about() {
+    let hostile = Hostile::start().await;
+    let spoken: Spoken = SPOKEN[0];
+    let sections: String = [("trusted", ""), ("untrusted", "trust = \"untrusted\"")]
+        .map(|(name, more)| section(name, &hostile.url(spoken, "-"), &format!("{PRICED}\n{more}")))
+        .concat();
+    let gateway = Gateway::start(&format!("[budget.root]\nmax_usd = 0.05\n{sections}"));
+    let mut wrong = Vec::new();
+    for (name, charged) in [("trusted", [50_000, 1000, 1000]), ("untrusted", [1000; 3])] {
+        let caller = Caller::new(&gateway, name);
+        let text = r#"usage ask {"costMicroUsd": 100000}"#;
+        let task = caller.send(text).await.id().to_owned();
+        for _ in 0..2 {
+            let mut params = message(text);
+            params["message"]["taskId"] = task.as_str().into();
+            let told = caller.ask("SendMessage", &params).await;
+            if told.state() != "TASK_STATE_INPUT_REQUIRED" {
+                wrong.push(format!("{name}: {told:?}"));
+            }
+        }
+        let rows = settled(&gateway, name, 3).await;
+        let mut told: Vec<_> =
+            rows.iter().map(|row| (row.charged(), row.at("overrun_usd").to_owned())).collect();
+        told.sort_by(|one, other| other.cmp(one));
+        let overruns = told.iter().filter(|(_, overrun)| overrun.parse().is_ok_and(|usd: f64| usd > 0.0));
+        if !told.iter().map(|(charged, _)| *charged).eq(charged) || overruns.count() != 1 {
+            wrong.push(format!("{name}: {told:?}"));
+        }
+    }
+    judge(&wrong);
 }

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, USAGE_EXTENSION, Usage,
+    Amount, CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, USAGE_EXTENSION, Usage,
 };
 use chancery_store::{Batch, Scope, StoreError};
+use serde::Deserialize;
 
 use super::detach::spawn;
 use super::failure::from_store;
@@ -59,7 +60,7 @@ impl Sink {
         let task = self.task().await?;
         let Some(said) = last_said(&task) else { return Ok(None) };
         let Some(hold) = core.admit_again(&key.scope, said).await?.hold else { return Ok(None) };
-        consumed_by(&task).into_iter().for_each(|consumed| hold.resume(consumed));
+        resume_account(&*hold, &task);
         let recorded = core.append(key, Box::default(), Some(hold.clone()), Sent::Answered).await;
         recorded.map(|_| Some(hold)).map_err(from_store)
     }
@@ -121,8 +122,8 @@ impl Delivered {
         let hold = self.incoming.context.hold.clone();
         self.pays_for_task = hold.is_some() && core.holds.of(key).is_none();
         let written = if self.pays_for_task {
-            let consumed = consumed_by(&*self.sink.task().await?);
-            hold.iter().zip(consumed).for_each(|(hold, consumed)| hold.resume(consumed));
+            let task = self.sink.task().await?;
+            hold.iter().for_each(|hold| resume_account(&**hold, &task));
             core.append(key, batch, hold, Sent::Answered).await
         } else {
             batch.edge = hold.as_ref().map(|hold| hold.begin(&key.id));
@@ -209,6 +210,21 @@ impl Drop for Delivered {
 /// What the turns of a task have consumed so far.
 pub(super) fn consumed_by(task: &Task) -> Option<Usage> {
     task.metadata.as_ref().and_then(|known| known.entry(USAGE_EXTENSION).ok().flatten())
+}
+
+/// What was reported for a task and charged to its agent alone.
+#[derive(Default, Deserialize)]
+struct Overrun {
+    #[serde(default)]
+    overrun: Amount,
+}
+
+/// A call goes on with the account of its task.
+pub(super) fn resume_account(hold: &dyn Hold, task: &Task) {
+    let Some(charged) = consumed_by(task) else { return };
+    let told =
+        task.metadata.as_ref().and_then(|known| known.entry::<Overrun>(USAGE_EXTENSION).ok().flatten());
+    hold.resume(charged, told.unwrap_or_default().overrun);
 }
 
 impl fmt::Debug for Delivered {

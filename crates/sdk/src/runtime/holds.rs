@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chancery_protocol::{
-    CallOutcome, Edge, Hold, JsonObject, Settled, Statement, USAGE_EXTENSION, Usage, UsageReport, Whereabouts,
+    CallOutcome, Edge, Hold, JsonObject, Settled, Statement, TaskState, USAGE_EXTENSION, Usage, UsageReport,
+    Whereabouts,
 };
 use chancery_store::Batch;
 use parking_lot::Mutex;
@@ -73,9 +74,10 @@ impl Holds {
     ) -> Option<Riding> {
         let is_new = new.is_some();
         let hold = new.or_else(|| self.of(key))?;
-        let (state, said) = batch.outcome().unzip();
-        let usage = said.flatten().and_then(|said| reported(&*hold, said));
-        if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
+        // An agent may report with any status, and the last one need not say it again.
+        let usage = batch.status_metadata().filter_map(|said| reported(&*hold, said)).reduce(Usage::most);
+        let ending = |state: &TaskState| state.is_terminal() || state.is_interrupted();
+        if let Some(state) = batch.outcome().filter(ending) {
             let outcome = match sent {
                 Sent::Never => CallOutcome::NotDispatched,
                 Sent::Answered => CallOutcome::Task(state),
@@ -93,8 +95,6 @@ impl Holds {
         if let Some(usage) = usage {
             // What is too much is stopped by whoever says so here.
             let _ = hold.spend(usage);
-            // What was read is told in our own words.
-            JsonObject::single(USAGE_EXTENSION, &usage).into_iter().for_each(|told| batch.annotate(told));
         }
         if !is_new {
             return None;
@@ -119,7 +119,7 @@ impl Holds {
         outcome: CallOutcome,
         said: Option<&JsonObject>,
     ) -> (Box<Edge>, Riding) {
-        let usage = said.and_then(|said| reported(&*hold, said));
+        let usage = reported(&*hold, &mut said.cloned());
         let settling = hold.settle(&key.id, outcome, usage);
         (settling.edge, Riding { hold, settles: Some(settling.settled), is_new: false })
     }
@@ -161,11 +161,17 @@ struct Told<'a> {
     lineage: &'a Whereabouts,
 }
 
-/// What a status or a message says that was consumed. Fields that cannot be read count for nothing.
-fn reported(hold: &dyn Hold, metadata: &JsonObject) -> Option<Usage> {
-    let report = UsageReport::in_metadata(metadata)?;
+/// Reads what a status or a message says that was consumed, and says it in our own words in its place. Fields that cannot be
+/// read count for nothing.
+fn reported(hold: &dyn Hold, metadata: &mut Option<JsonObject>) -> Option<Usage> {
+    let said = metadata.as_ref()?;
+    let report = UsageReport::in_metadata(said)?;
     if !report.ignored.is_empty() {
         hold.ignore(report.ignored);
     }
+    *metadata = match report.usage.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok()) {
+        Some(told) => Some(said.merged(&told)),
+        None => said.without(USAGE_EXTENSION),
+    };
     report.usage
 }

@@ -10,7 +10,7 @@ use chancery_store::{Admission, Batch, Scope};
 use sha2::{Digest, Sha256};
 
 use super::Core;
-use super::delivered::consumed_by;
+use super::delivered::resume_account;
 use super::detach::DetachOnDrop;
 use super::drive::Drive;
 use super::failure::{contained, from_store, task_is_over};
@@ -219,7 +219,7 @@ impl Core {
         (message.task_id, message.context_id) = (Some(task_id.clone()), Some(context_id.clone()));
         let before = self.snapshot(key).await?;
         let task = before.task.value()?;
-        context.hold.iter().zip(consumed_by(&task)).for_each(|(hold, consumed)| hold.resume(consumed));
+        context.hold.iter().for_each(|hold| resume_account(&**hold, &task));
         let status = TaskStatus::at(self.store.clock().millis(), TaskState::Working, None);
         let mut batch = Box::new(Batch::default());
         batch.admission = admission.take();
