@@ -11,6 +11,7 @@ use chancery_protocol::{
 use smallvec::SmallVec;
 
 use crate::Millis;
+use crate::gates::KeyClaim;
 use crate::identity::call_of;
 use crate::ledger::{Account, Estimate, Reservation, Tariff};
 use crate::lineage::Descent;
@@ -115,6 +116,8 @@ pub(crate) struct Given {
     pub(crate) skill: Option<Arc<str>>,
     /// The task of an equal call that was let through before.
     pub(crate) repeats: Option<TaskId>,
+    /// Keeps equal calls waiting until the journal knows this one.
+    pub(crate) key_claim: Option<KeyClaim>,
     /// Whether whoever answers here for a pool has the task that it is for.
     pub(crate) is_of_stand_in: bool,
 }

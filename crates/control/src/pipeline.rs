@@ -90,13 +90,15 @@ impl Pipeline {
 
     /// A message that stands in line, and whose sender does not wait for the outcome: its task is opened, and worked on when
     /// there is room.
-    async fn enqueue(&self, passage: Passage, way: Way) -> Result<Reply, Error> {
+    async fn enqueue(&self, mut passage: Passage, way: Way) -> Result<Reply, Error> {
+        let key_claim = passage.given.key_claim.take();
         let Request::SendMessage(request) = passage.call.request.clone() else {
             return Err(Error::new(ErrorCode::Internal));
         };
         let call = Call { request, context: passage.call.context.clone() };
         let queued = Queued { call, admitted: Box::pin(let_through(passage, way)) };
         let task = self.executor.enqueue(Box::new(queued)).await?;
+        drop(key_claim);
         Ok(Reply::Sent(SendMessageResponse::Task(task)))
     }
 

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::Millis;
 use crate::containment::Containment;
 use crate::foreign::ForeignRoots;
+use crate::gates::KeysInFlight;
 use crate::held::Held;
 use crate::identity::{IdentityResolver, call_of};
 use crate::ledger::{Account, Ledger, Prices, Scope, Unlimited};
@@ -122,6 +123,8 @@ pub struct Plane {
     pub hands: Arc<dyn Hands>,
     /// What was spent for calls of other gateways.
     pub(crate) foreign: ForeignRoots,
+    /// The idempotency keys of calls that the journal does not know yet.
+    pub(crate) keys_in_flight: Arc<KeysInFlight>,
     /// Those in force.
     terms: ArcSwap<Terms>,
     held: Vec<Mutex<HashMap<HopId, Weak<Held>, RandomState>>>,
@@ -171,7 +174,8 @@ impl Plane {
         let terms = Terms::new(resolver, ledger.edition(), Arc::new(prices), lineage, policy, settings);
         let terms = ArcSwap::from_pointee(terms);
         let foreign = ForeignRoots::default();
-        Self { ledger, open, containment, slots, hands, foreign, terms, held, due }
+        let keys_in_flight = Arc::default();
+        Self { ledger, open, containment, slots, hands, foreign, keys_in_flight, terms, held, due }
     }
 
     /// The terms in force. A call that is on its way has its own.

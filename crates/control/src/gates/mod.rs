@@ -11,6 +11,7 @@ mod routing;
 pub use budget::BudgetGate;
 pub use containment::ContainmentGate;
 pub use idempotency::IdempotencyGate;
+pub(crate) use idempotency::{KeyClaim, KeysInFlight};
 pub use identity::IdentityGate;
 pub use lineage::LineageGate;
 pub use policy::PolicyGate;

@@ -20,6 +20,7 @@ use tracing::Span;
 
 use crate::Millis;
 use crate::gate::Given;
+use crate::gates::KeyClaim;
 use crate::ledger::{Account, Estimate, Figure, Reservation, Tariff};
 use crate::lineage::OpenHop;
 use crate::plane::{Plane, Stop};
@@ -67,6 +68,8 @@ pub(crate) struct Held {
 }
 
 struct Grants {
+    /// Given back as soon as the journal knows the call.
+    key_claim: Option<KeyClaim>,
     slots: SmallVec<[Slot; 2]>,
     watched: Option<Arc<Watched<Clock>>>,
     reservation: Option<Reservation>,
@@ -131,10 +134,10 @@ impl Held {
     pub(crate) fn new(plane: Arc<Plane>, leaving: Leaving, given: Given) -> Arc<Self> {
         let Leaving { open, principal, payer, token, now, is_local, stays_here, ceiling, .. } = leaving;
         let (whereabouts, watched) = (leaving.whereabouts, leaving.watched);
-        let Given { slots, caps, reservation, root, tariff, estimate, skill, .. } = given;
+        let Given { slots, caps, reservation, root, tariff, estimate, skill, key_claim, .. } = given;
         let tariff = tariff.unwrap_or_default();
         let estimate = estimate.unwrap_or(free());
-        let grants = Grants { slots, watched, reservation };
+        let grants = Grants { key_claim, slots, watched, reservation };
         let trace: Arc<str> = open.context.trace_id.text().as_str().into();
         let held = Arc::new(Self {
             span: span::of(&open, &trace),
@@ -233,6 +236,9 @@ impl Held {
 
     /// It was answered without a task: this is all there will be.
     pub(crate) fn answered(&self, report: Option<UsageReport>) {
+        if self.settled.load(Ordering::Acquire) {
+            return;
+        }
         let UsageReport { usage, ignored } = report.unwrap_or_default();
         self.ignore(ignored);
         let settled = self.settlement(CallOutcome::Answered, usage).settled;
@@ -347,6 +353,7 @@ impl Hold for Held {
     }
 
     fn began(&self) {
+        drop(self.grants.lock().key_claim.take());
         let is_outdated = {
             let mut spent = self.spent.lock();
             spent.begun = true;

@@ -127,15 +127,16 @@ impl Held {
         }
         // The moment that the record has.
         let now = Millis::from(settled.at);
-        let Grants { slots, watched, reservation } = {
+        let Grants { key_claim, slots, watched, reservation } = {
             let mut grants = self.grants.lock();
             Grants {
+                key_claim: grants.key_claim.take(),
                 slots: std::mem::take(&mut grants.slots),
                 watched: grants.watched.take(),
                 reservation: grants.reservation.take(),
             }
         };
-        drop(slots);
+        drop((key_claim, slots));
         if let Some(watched) = watched {
             watched.ticket().cost(settled.charged.micro_usd);
         }

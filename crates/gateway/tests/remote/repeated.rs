@@ -11,7 +11,8 @@ use crate::gateway::Gateway;
 use crate::{http, judge};
 
 const SENDERS: usize = 50;
-const ROOM: &str = "[policy.default]\nmax_concurrency = 1000\n";
+/// There is room for one call: those that repeat it take none.
+const ROOM: &str = "[policy.default]\nmax_concurrency = 1\n";
 
 /// What an agent may answer: a task after a while, a message, an error of the protocol, one of its transport, and nothing.
 const TEXTS: [&str; 5] = ["slow 300", "message", "error", "busy", "cut"];
