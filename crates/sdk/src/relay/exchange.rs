@@ -1,13 +1,16 @@
 //! One turn with an agent elsewhere: the message on its way there, and what is made of what comes back.
 
 use std::fmt::Display;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    AgentCard, BoxFuture, CallContext, LINEAGE_EXTENSION, Message, Operation, Request, SendMessageRequest,
+    AgentCard, CallContext, LINEAGE_EXTENSION, Message, Operation, Request, SendMessageRequest,
     SendMessageResponse, StreamResponse, TaskId, TaskState,
 };
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::agent::{RemoteAgent, cancel_there};
 use super::clean::Scrubber;
@@ -17,7 +20,7 @@ use super::source::Source;
 use super::state::{RemoteState, context_there, dispatch_key};
 use crate::agent::{Failure, Outcome};
 use crate::client::{Client, ClientError, Fault, Feed, Options, Watch};
-use crate::runtime::{DetachOnDrop, Incoming, check_extensions, spawn};
+use crate::runtime::{Incoming, check_extensions, spawn};
 use crate::turn::{CallerWaits, Turn};
 
 /// How long an answer is read for that nobody waits for any more: it says which task there is to cancel.
@@ -269,14 +272,25 @@ impl<'a> Exchange<'a> {
             Ok((first, Some(Box::new(events))))
         };
         let (client, sink) = (self.peer.client.clone(), self.turn.sink.clone());
-        let outstanding = DetachOnDrop::with(Box::pin(answer), move |late| {
-            if !sink.is_abandoned() {
-                spawn(cancel_late_answer(client, late));
+        let (mut tell, told) = oneshot::channel();
+        spawn(async move {
+            let mut answer = pin!(answer);
+            let answer = tokio::select! {
+                answer = &mut answer => Ok(answer),
+                () = tell.closed() => timeout(LATE_ANSWER, answer).await,
+            };
+            if let Ok(answer) = answer
+                && let Err(Ok((late, _))) = tell.send(answer)
+                && !sink.is_abandoned()
+            {
+                cancel_late(client, late);
             }
         });
         let after = self.agent.settings.answer_timeout;
-        let late = |_| Err(ClientError::TimedOut { what: "the answer to a message", after });
-        tokio::time::timeout(after, outstanding).await.unwrap_or_else(late)
+        match timeout(after, told).await {
+            Ok(Ok(answer)) => answer,
+            _ => Err(ClientError::TimedOut { what: "the answer to a message", after }),
+        }
     }
 
     /// A message as the agent is to get it: under the ids that the agent knows, and without what is not its business.
@@ -401,9 +415,8 @@ impl Drop for Exchange<'_> {
     }
 }
 
-/// Waits for an answer that says which task there is to cancel.
-async fn cancel_late_answer(client: Client, answer: BoxFuture<'static, Result<First, ClientError>>) {
-    let Ok(Ok((late, _))) = tokio::time::timeout(LATE_ANSWER, answer).await else { return };
+/// An answer that nobody waits for any more says which task there is to cancel.
+fn cancel_late(client: Client, late: FirstEvent) {
     let there = match late {
         FirstEvent::Unread(there) => there,
         FirstEvent::Read(late) => match *late {

@@ -38,13 +38,14 @@ use parking_lot::RwLock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::spec::AgentSpec;
+use detach::detached;
 use failure::from_store;
 use holds::Holds;
 use journal::view;
 use live::{LiveTasks, TaskKey};
 
 pub use delivered::Delivered;
-pub(crate) use detach::{DetachOnDrop, spawn};
+pub(crate) use detach::spawn;
 #[cfg(feature = "client")]
 pub(crate) use failure::chain;
 pub(crate) use failure::contained;
@@ -126,7 +127,7 @@ impl Runtime {
 
     /// Goes on with a task that waits in AUTH_REQUIRED, once its owner has authenticated out of band.
     pub async fn resume(&self, principal: &Principal, task_id: &TaskId) -> Result<(), Error> {
-        DetachOnDrop::new(|| self.core.clone().resume(self.core.key(principal, task_id))).await
+        detached(self.core.clone().resume(self.core.key(principal, task_id))).await
     }
 
     /// Ends a task as FAILED, for a reason that its caller may read, and stops whoever works on it. Says whether there
@@ -134,7 +135,7 @@ impl Runtime {
     pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
         let (core, key) = (self.core.clone(), self.core.key(principal, task_id));
         let why = why.to_owned();
-        DetachOnDrop::new(|| async move { core.stop(key, why).await }).await
+        detached(async move { core.stop(key, why).await }).await
     }
 
     /// Cancels a task, also one that its caller has not been shown yet. Says whether there was anything to cancel.
@@ -144,7 +145,7 @@ impl Runtime {
         if core.end_reserved(&key, crate::agent::Outcome::canceled()) {
             return Ok(true);
         }
-        end::had_effect(DetachOnDrop::new(|| core.cancel(key)).await)
+        end::had_effect(detached(core.cancel(key)).await)
     }
 
     /// Whether the agent is elsewhere.
@@ -233,7 +234,7 @@ impl Endpoint for Runtime {
         let core = self.checked(&call)?;
         let key = core.key(&call.context.principal, &call.request.id);
         // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
-        DetachOnDrop::new(|| core.cancel(key)).await
+        detached(core.cancel(key)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
@@ -276,7 +277,7 @@ impl Endpoint for Runtime {
     }
 
     fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
-        Box::pin(DetachOnDrop::new(|| self.core.clone().enqueue(queued)))
+        Box::pin(detached(self.core.clone().enqueue(queued)))
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {

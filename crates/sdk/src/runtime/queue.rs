@@ -106,7 +106,7 @@ pub(super) fn run_next(live: Arc<Live>) {
         let done = match core.begin(live, sink, incoming).await {
             Ok(mut drive) => {
                 drive.end = end;
-                drive.start().await.settled().await
+                drive.start().settled().await
             }
             Err(error) => Err(error),
         };

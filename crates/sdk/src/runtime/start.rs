@@ -1,13 +1,11 @@
-//! Making a turn ready and starting it: polled once by its request, on its own from then on.
+//! Making a turn ready and starting it, and what it tells of itself.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
-    Message, SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task, box_future,
+    Call, CallContext, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION, Message,
+    SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task,
 };
 use chancery_store::{Admission, Snapshot};
 use tokio::sync::oneshot;
@@ -133,20 +131,13 @@ impl Drive {
         })
     }
 
-    /// Runs the turn. What the agent says in its first poll leaves together with the beginning, unless its caller does not
-    /// wait: then an agent that never yields must not hold up the answer.
-    pub(super) async fn start(mut self: Box<Self>) -> StartedTurn {
+    /// Runs the turn, which goes on without whoever waits for it.
+    pub(super) fn start(mut self: Box<Self>) -> StartedTurn {
         let (tell_opened, opened) = oneshot::channel();
         let (tell_settled, settled) = oneshot::channel();
         (self.opened, self.settled) = (Some(tell_opened), Some(tell_settled));
         let (sink, end, before) = (self.sink.clone(), self.end.clone(), self.before.take());
-        let polls_here = self.waits != CallerWaits::No;
-        let mut turn: BoxFuture<'static, ()> = box_future(|| self.run());
-        let is_over =
-            polls_here && poll_fn(|context| Poll::Ready(turn.as_mut().poll(context).is_ready())).await;
-        if !is_over {
-            tokio::spawn(turn);
-        }
+        tokio::spawn(self.run());
         StartedTurn { sink, end, before, opened, settled }
     }
 

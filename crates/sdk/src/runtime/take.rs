@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::Core;
 use super::delivered::consumed_by;
-use super::detach::DetachOnDrop;
+use super::detach::detached;
 use super::drive::Drive;
 use super::failure::{contained, from_store, task_is_over};
 use super::live::{Live, TaskKey};
@@ -40,15 +40,14 @@ pub(super) enum Taken {
 impl Core {
     /// Finds the task of a message, or begins a new one, and starts the turn. Once begun this goes on without its caller: a
     /// message that was taken must get its turn.
-    pub(super) fn take(
+    pub(super) async fn take(
         self: &Arc<Self>,
         scope: &Scope,
         call: Call<Box<SendMessageRequest>>,
         admission: Option<Admission>,
         waits: CallerWaits,
-    ) -> DetachOnDrop<Result<Taken, Error>> {
-        let (core, scope) = (self.clone(), scope.clone());
-        DetachOnDrop::new(|| core.taken(scope, call, admission, waits))
+    ) -> Result<Taken, Error> {
+        detached(self.clone().taken(scope.clone(), call, admission, waits)).await
     }
 
     async fn taken(
@@ -163,7 +162,7 @@ impl Core {
         if has_key && drive.reservation.is_some() {
             drive.reserve(key).await.map_err(from_store)?;
         }
-        Ok(Taken::Starts(drive.start().await))
+        Ok(Taken::Starts(drive.start()))
     }
 
     /// A message for a task that exists.
@@ -182,7 +181,7 @@ impl Core {
         let (live, sink) = self.claim(key, &task);
         let Some(sink) = sink else { return self.queue_up(live, incoming) };
         let drive = self.begin(live, sink, incoming).await?;
-        Ok(Taken::Starts(drive.start().await))
+        Ok(Taken::Starts(drive.start()))
     }
 
     /// Makes a task live, and claims it for a turn unless it has one.
