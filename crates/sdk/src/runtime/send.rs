@@ -155,14 +155,14 @@ impl Core {
                 };
                 let (store, end) = (self.store.clone(), Some(turn.end));
                 Ok(match turn.before {
-                    Some(before) => Box::pin(Subscription::with_snapshot(store, live, &before, end)?),
-                    None => Box::pin(Subscription::after(store, live, 0, end)),
+                    Some(before) => Subscription::with_snapshot(store, live, &before, end)?,
+                    None => Subscription::after(store, live, 0, end),
                 })
             }
             Taken::Waits { live, end, .. } => {
                 let (live, snapshot) = self.enter(&live.key).await?;
                 let store = self.store.clone();
-                Ok(Box::pin(Subscription::with_snapshot(store, live, &snapshot, Some(end))?))
+                Subscription::with_snapshot(store, live, &snapshot, Some(end))
             }
             Taken::Repeats(id) => self.stream_again(&TaskKey { scope, id }, admission).await,
         }
@@ -179,6 +179,6 @@ impl Core {
         if snapshot.task.state() == TaskState::InputRequired {
             end.close_after(snapshot.number);
         }
-        Ok(Box::pin(Subscription::after(self.store.clone(), live, 0, Some(end))))
+        Ok(Subscription::after(self.store.clone(), live, 0, Some(end)))
     }
 }
