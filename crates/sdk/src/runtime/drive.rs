@@ -19,7 +19,7 @@ use super::live::Live;
 use super::queue::run_next;
 use super::reserve::{Reservation, answered};
 use super::sink::{Sink, is_full};
-use super::start::{Answer, FirstSign};
+use super::start::Answer;
 use super::subscription::TurnEnd;
 use crate::agent::{AgentFuture, Failure, Outcome, Sent};
 use crate::turn::CallerWaits;
@@ -32,14 +32,9 @@ pub(super) struct Drive {
     pub(super) deadline: Instant,
     /// Where the turn's streams end, if that is before its task does.
     pub(super) end: Arc<TurnEnd>,
-    /// Entered when somebody could come to know of the task; a turn that ends at its first poll never is.
-    pub(super) live: Option<Arc<Live>>,
-    /// Whether there is anything of the task in the journal.
-    pub(super) committed: bool,
+    pub(super) live: Arc<Live>,
     /// What is written down of the call before anything leaves the process for it, if no task is there yet.
     pub(super) reservation: Option<Box<Reservation>>,
-    /// Whether that is in the store.
-    pub(super) is_reserved: bool,
     /// How far the message has come, for what its call is charged.
     pub(super) sent: Sent,
     /// The task as the turn found it; none if it begins one.
@@ -47,8 +42,6 @@ pub(super) struct Drive {
     pub(super) waits: CallerWaits,
     /// The task as it was before the message was taken into it.
     pub(super) before: Option<Snapshot>,
-    /// Told when the task comes to exist, if somebody waits for that.
-    pub(super) opened: Option<oneshot::Sender<FirstSign>>,
     /// Told when the turn ends, or its task waits for somebody while it goes on, if somebody waits for that.
     pub(super) settled: Option<oneshot::Sender<Result<Answer, Error>>>,
 }
@@ -161,7 +154,7 @@ impl Drive {
         };
         let said = answer.ok().and_then(|message| message.metadata.as_ref());
         let (core, task) = (&self.core, &self.sink.key);
-        let closed = match (self.is_reserved, self.unrecorded_hold()) {
+        let closed = match (self.live.is_reserved(), self.unrecorded_hold()) {
             (true, _) => core.close_reserved(task, change, outcome, said).await,
             (false, Some(hold)) if self.sent != Sent::Never => {
                 core.record_call(task, hold, outcome, said).await
@@ -183,7 +176,7 @@ impl Drive {
             // What goes with the first event waits for it.
             batch.push.take().into_iter().for_each(|push| self.sink.set_push(push));
             self.reserve(None).await?;
-        } else if !batch.is_empty() || !self.committed {
+        } else if !batch.is_empty() || !self.live.has_begun() {
             self.commit(batch, false).await?;
         } else if batch.state.is_some() {
             self.append(batch).await?;
@@ -195,19 +188,16 @@ impl Drive {
 
     /// Writes the call down, using its idempotency key up if it is new.
     pub(super) async fn reserve(&mut self, key: Option<Admission>) -> Result<(), StoreError> {
-        // Whoever wants it stopped from now on must find it.
-        self.enter().work.lock().is_reserved = true;
         let Some(reservation) = &self.reservation else { return Ok(()) };
-        let change = ReservationChange::Put(reservation.json()?, key);
-        let hold = self.unrecorded_hold();
-        self.core.reserve(&self.sink.key, change, hold).await?;
-        self.is_reserved = true;
-        Ok(())
+        let (change, hold) = (ReservationChange::Put(reservation.json()?, key), self.unrecorded_hold());
+        // Whoever wants it stopped from now on must find it.
+        self.live.work.lock().is_reserved = true;
+        self.core.reserve(&self.sink.key, change, hold).await
     }
 
     /// What the call holds, until that goes into the journal with the first that is written of it.
     fn unrecorded_hold(&self) -> Option<Arc<dyn Hold>> {
-        if self.committed || self.is_reserved { None } else { self.sink.hold() }
+        if self.live.has_begun() || self.live.is_reserved() { None } else { self.sink.hold() }
     }
 
     /// Tells the agent that somebody else has ended its task, if it works elsewhere.
@@ -219,11 +209,8 @@ impl Drive {
 
     /// Drives the agent to its end.
     async fn work(&mut self) -> Result<Ending, StoreError> {
-        if self.committed {
-            self.tell_opened();
-        }
         if self.waits == CallerWaits::No && !self.sink.is_unopened() {
-            if !self.committed {
+            if !self.live.has_begun() {
                 let batch = self.sink.take_batch();
                 self.commit(batch, false).await?;
             }
@@ -284,24 +271,11 @@ impl Drive {
     /// Commits a batch and shows it to everyone who watches.
     async fn commit(&mut self, mut batch: Box<Batch>, last: bool) -> Result<KeptTask, StoreError> {
         // A task that begins and ends in one batch keeps no events, unless somebody waits to see them.
-        batch.is_watched = self.waits == CallerWaits::ForEvents && self.opened.is_some();
-        // Whoever learns of the task from now on must find the one who works on it. Nobody does if this is all of it.
-        let is_all = self.live.is_none() && batch.is_life();
-        if !is_all {
-            self.enter();
-        }
+        batch.is_watched = self.waits == CallerWaits::ForEvents;
         let appended = self.append(batch).await?;
         self.sink.committed();
-        self.committed = true;
-        if let Some(live) = self.live.as_ref().filter(|_| self.is_reserved) {
-            live.shown();
-        }
+        self.live.change(|work| work.is_reserved = false);
         let state = appended.task.state();
-        if is_all {
-            let _ = self.opened.take().map(|opened| opened.send(FirstSign::Over(appended.events)));
-            return Ok(appended.task);
-        }
-        self.tell_opened();
         if last {
             self.end_streams(state, appended.number);
         } else if state.is_interrupted() {
@@ -309,17 +283,14 @@ impl Drive {
             self.sink.set_hold(None);
             self.tell_settled(Ok(Answer::Task(appended.task.clone())));
         }
-        if let Some(live) = &self.live {
-            live.publish(appended.events, state.is_terminal());
-        }
-        Ok(appended.task)
+        Ok(self.live.publish(appended))
     }
 
     /// Commits a batch. What belongs to a call that is written down has been promised; what would begin one has not.
     async fn append(&mut self, mut batch: Box<Batch>) -> Result<Appended, StoreError> {
-        batch.opens_reserved = self.is_reserved && !self.committed;
+        batch.opens_reserved = self.live.is_reserved();
         let (core, key) = (&self.core, &self.sink.key);
-        match self.committed || self.is_reserved {
+        match batch.opens_reserved || self.live.has_begun() {
             true => core.append_promised(key, batch, self.sent).await,
             false => core.append(key, batch, self.unrecorded_hold(), self.sent).await,
         }
@@ -328,14 +299,12 @@ impl Drive {
     /// A question ends the streams that came for it. Those of a turn that waits for authentication stay open
     /// for the next turn to end.
     fn end_streams(&self, state: TaskState, number: u64) {
-        match (state, &self.live) {
-            (TaskState::InputRequired, Some(live)) => {
-                let waiting = std::mem::take(&mut live.work.lock().streams);
+        match state {
+            TaskState::InputRequired => {
+                let waiting = std::mem::take(&mut self.live.work.lock().streams);
                 waiting.iter().chain([&self.end]).for_each(|end| end.close_after(number));
             }
-            (TaskState::AuthRequired, Some(live)) => {
-                live.end_with_question(self.end.clone());
-            }
+            TaskState::AuthRequired => self.live.end_with_question(self.end.clone()),
             _ => {}
         }
     }
@@ -366,7 +335,7 @@ impl Drive {
 
     /// How a turn ends that emitted more than its task may hold.
     fn does_not_fit(&self, error: StoreError) -> Outcome {
-        if !self.committed {
+        if !self.live.has_begun() {
             self.sink.begin_anew();
         }
         let error = from_store(error);
@@ -375,7 +344,7 @@ impl Drive {
 
     /// The task has ended without us, or is to end for a reason that whoever wants it ended has left.
     async fn stopped(&mut self) -> Result<Answer, Error> {
-        let wanted = self.live.as_ref().and_then(|live| live.work.lock().ending.take());
+        let wanted = self.live.work.lock().ending.take();
         if let Some(outcome) = wanted {
             self.tell_agent_of_end().await;
             self.sent = if self.sink.is_dispatched() { Sent::Unanswered } else { Sent::Answered };
@@ -405,13 +374,12 @@ impl Drive {
     /// Lets the next message have its turn, or refuses those that wait if there will be none.
     fn finish(&mut self, over: bool) {
         self.sink.close();
-        let Some(live) = self.live.take() else { return };
-        live.shown();
+        self.live.shown();
         if over {
-            live.work.lock().running = None;
-            live.refuse_queue();
+            self.live.work.lock().running = None;
+            self.live.refuse_queue();
         } else {
-            run_next(live);
+            run_next(self.live.clone());
         }
     }
 }

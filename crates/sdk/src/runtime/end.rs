@@ -133,12 +133,11 @@ impl Core {
 
     /// Shows that a task is over, and stops whoever works on it.
     fn show_end(&self, key: &TaskKey, appended: Appended) -> KeptTask {
-        if let Some(live) = self.live.find(key) {
-            live.publish(appended.events, true);
-            live.work.lock().running.iter().for_each(CancellationToken::cancel);
-            live.refuse_queue();
-        }
-        appended.task
+        let Some(live) = self.live.find(key) else { return appended.task };
+        let task = live.publish(appended);
+        live.work.lock().running.iter().for_each(CancellationToken::cancel);
+        live.refuse_queue();
+        task
     }
 }
 

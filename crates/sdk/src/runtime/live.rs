@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use chancery_protocol::{Event, TaskId};
-use chancery_store::Scope;
+use chancery_protocol::{Event, KeptTask, TaskId};
+use chancery_store::{Appended, Scope};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -89,16 +89,17 @@ impl LiveTasks {
 // === impl Live ===
 
 impl Live {
-    /// Shows committed events to everyone who watches.
-    pub(super) fn publish(&self, events: Vec<Event>, ended: bool) {
+    /// Shows what was committed to everyone who watches.
+    pub(super) fn publish(&self, appended: Appended) -> KeptTask {
+        let Appended { events, number, task, .. } = appended;
         self.shown.send_modify(|shown| {
             // Two committers may publish in the other order. Who has not seen the earlier ones reads the store.
-            if let Some(last) = events.last().filter(|last| last.number > shown.newest) {
-                shown.newest = last.number;
-                shown.events = events;
+            if number > shown.newest {
+                (shown.newest, shown.events) = (number, events);
             }
-            shown.ended |= ended;
+            shown.ended |= task.is_over();
         });
+        task
     }
 
     /// Tells a task that was not live how far its journal has come.
@@ -112,6 +113,11 @@ impl Live {
     /// Whether nothing more will come.
     pub(super) fn has_ended(&self) -> bool {
         self.shown.borrow().ended
+    }
+
+    /// Whether there is anything of the task in the journal.
+    pub(super) fn has_begun(&self) -> bool {
+        self.shown.borrow().newest > 0
     }
 
     /// What is shown, from now on.

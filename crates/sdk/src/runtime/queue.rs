@@ -147,6 +147,11 @@ impl Live {
         }
     }
 
+    /// Whether this is a reserved call, which is no task yet.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.work.lock().is_reserved
+    }
+
     /// What was asked of the agent has been shown, or the turn that asked is over.
     pub(super) fn shown(&self) {
         self.change(|work| (work.is_reserved, work.is_refreshing) = (false, false));

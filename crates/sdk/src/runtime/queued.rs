@@ -61,9 +61,9 @@ impl Core {
             }
             Err(error) => return Err(from_store(error)),
         };
-        live.publish(appended.events, false);
+        let task = live.publish(appended);
         tokio::spawn(self.wait(live, sink, incoming, admitted));
-        Ok(view(appended.task, history_length))
+        Ok(view(task, history_length))
     }
 
     /// Has a call let through whose caller does not wait for it. None if nobody has to.

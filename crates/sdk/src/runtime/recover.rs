@@ -90,8 +90,11 @@ impl Core {
         let mut context = self.own_context(&key.scope);
         context.hold = self.holds.of(&key);
         let found = Found { state: call.state.clone(), purpose: Purpose::Resume, ..Found::default() };
-        let mut drive = Drive::new(sink, None, call.incoming(context), found);
-        (drive.is_reserved, drive.reservation) = (true, Some(call));
+        let live = self.live.enter(&key);
+        live.claim(&sink);
+        live.work.lock().is_reserved = true;
+        let mut drive = Drive::new(sink, live, call.incoming(context), found);
+        drive.reservation = Some(call);
         if self.spec.works_elsewhere {
             tokio::spawn(drive.run());
             return Ok(false);
@@ -174,7 +177,7 @@ impl Core {
         let said = last_said(&task).unwrap_or_else(|| Message::user("").in_task(task.id.clone()));
         let incoming = Incoming::again(said, context, CallerWaits::ForOutcome);
         let found = Found { task: Some(task), state: snapshot.state, purpose, ..Found::default() };
-        tokio::spawn(Drive::new(sink, Some(live.clone()), incoming, found).run());
+        tokio::spawn(Drive::new(sink, live.clone(), incoming, found).run());
         Ok(live)
     }
 

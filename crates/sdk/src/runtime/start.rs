@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    Call, CallContext, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION, Message,
+    Call, CallContext, Error, ErrorCode, Json, JsonObject, KeptTask, LINEAGE_EXTENSION, Message,
     SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task,
 };
 use chancery_store::{Admission, Snapshot};
@@ -47,25 +47,14 @@ pub(crate) struct Found {
 /// What comes of a turn: the task as the turn left it, or a direct answer without a task.
 pub(super) type Answer = SendMessageResponse<KeptTask>;
 
-/// What a turn shows first.
-#[derive(Debug)]
-pub(super) enum FirstSign {
-    /// Its task is there, and is being worked on.
-    Live(Arc<Live>),
-    /// Its task is over already, and this is all that happened.
-    Over(Vec<Event>),
-    /// It has come to its end, and its task was not shown before.
-    End(Answer),
-}
-
 /// A turn that runs on its own, and what it tells of itself.
 pub(super) struct StartedTurn {
+    pub(super) live: Arc<Live>,
     pub(super) sink: Arc<Sink>,
     /// Where its streams end, if that is before its task does.
     pub(super) end: Arc<TurnEnd>,
     /// The task as it was before the message was taken into it.
     pub(super) before: Option<Snapshot>,
-    opened: oneshot::Receiver<FirstSign>,
     settled: oneshot::Receiver<Result<Answer, Error>>,
 }
 
@@ -91,12 +80,7 @@ impl Incoming {
 
 impl Drive {
     /// Makes a turn ready: what the agent is told, and what runs it.
-    pub(super) fn new(
-        sink: Sink,
-        live: Option<Arc<Live>>,
-        mut incoming: Box<Incoming>,
-        found: Found,
-    ) -> Box<Self> {
+    pub(super) fn new(sink: Sink, live: Arc<Live>, mut incoming: Box<Incoming>, found: Found) -> Box<Self> {
         sink.set_hold(incoming.context.hold.take());
         // What earlier turns consumed counts on.
         found
@@ -118,51 +102,29 @@ impl Drive {
             agent,
             deadline,
             end: Arc::default(),
-            committed: live.is_some(),
             reservation: None,
-            is_reserved: false,
             sent: Sent::Answered,
             found: task,
             live,
             waits,
             before: None,
-            opened: None,
             settled: None,
         })
     }
 
     /// Runs the turn, which goes on without whoever waits for it.
     pub(super) fn start(mut self: Box<Self>) -> StartedTurn {
-        let (tell_opened, opened) = oneshot::channel();
         let (tell_settled, settled) = oneshot::channel();
-        (self.opened, self.settled) = (Some(tell_opened), Some(tell_settled));
-        let (sink, end, before) = (self.sink.clone(), self.end.clone(), self.before.take());
+        self.settled = Some(tell_settled);
+        let (live, sink, end, before) =
+            (self.live.clone(), self.sink.clone(), self.end.clone(), self.before.take());
         tokio::spawn(self.run());
-        StartedTurn { sink, end, before, opened, settled }
-    }
-
-    /// Tells whoever waits for it that the task exists.
-    pub(super) fn tell_opened(&mut self) {
-        if self.opened.is_some() {
-            let live = self.enter();
-            // Whoever waited may have gone.
-            let _ = self.opened.take().map(|opened| opened.send(FirstSign::Live(live)));
-        }
+        StartedTurn { live, sink, end, before, settled }
     }
 
     /// Tells whoever waits for it that the turn has ended, or that its task waits for somebody.
     pub(super) fn tell_settled(&mut self, done: Result<Answer, Error>) {
         let _ = self.settled.take().map(|settled| settled.send(done));
-    }
-
-    /// Lets others know of the task.
-    pub(super) fn enter(&mut self) -> Arc<Live> {
-        let live = self.live.get_or_insert_with(|| {
-            let live = self.core.live.enter(&self.sink.key);
-            live.claim(&self.sink);
-            live
-        });
-        live.clone()
     }
 }
 
@@ -172,14 +134,13 @@ impl StartedTurn {
         (&mut self.settled).await.unwrap_or_else(|_| Err(ErrorCode::Internal.into()))
     }
 
-    /// Waits until the task is there, or the turn has ended without one.
-    pub(super) async fn first_sign(&mut self) -> Result<FirstSign, Error> {
+    /// Waits until the task is there. An answer if the turn has ended without one.
+    pub(super) async fn shown(&mut self) -> Result<Option<Answer>, Error> {
+        let mut shown = self.live.watch();
         tokio::select! {
             biased;
-            Ok(opened) = &mut self.opened => Ok(opened),
-            settled = &mut self.settled => {
-                settled.unwrap_or_else(|_| Err(ErrorCode::Internal.into())).map(FirstSign::End)
-            }
+            _ = shown.wait_for(|shown| shown.newest > 0) => Ok(None),
+            done = self.settled() => done.map(Some),
         }
     }
 }

@@ -106,12 +106,7 @@ fn snapshot_event(snapshot: &Snapshot) -> Result<Event, Error> {
 /// A direct answer: exactly one event.
 pub(super) fn only(message: Message) -> Result<EventStream, Error> {
     let json = serde_json::to_vec(&StreamResponse::Message(message)).map_err(Error::internal)?;
-    Ok(all(vec![Event { number: 0, json: json.into() }]))
-}
-
-/// Exactly these events.
-pub(super) fn all(events: Vec<Event>) -> EventStream {
-    Box::pin(stream::iter(events.into_iter().map(Ok)))
+    Ok(Box::pin(stream::iter([Ok(Event { number: 0, json: json.into() })])))
 }
 
 impl TurnEnd {

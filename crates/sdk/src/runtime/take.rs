@@ -134,26 +134,22 @@ impl Core {
         let sink = self.open(scope, &mut incoming, is_named)?;
         let reservation = sink.is_unopened().then(|| Box::new(Reservation::new(&sink, &incoming)));
         let key = incoming.admission.take();
-        let mut live = None;
+        let live = self.live.enter(&sink.key);
         if reservation.is_none() && (has_key || is_named) {
-            let entered = self.live.enter(&sink.key);
-            let is_first = is_named || entered.claim(&sink);
-            debug_assert!(is_first, "nobody knows of a task that has just been made up");
             let mut batch = sink.take_batch();
             batch.admission = key.clone();
             let hold = incoming.context.hold.clone();
             let appended = self.append(&sink.key, batch, hold, Sent::Answered).await;
-            entered.publish(appended.map_err(from_store)?.events, false);
-            if is_named && !entered.claim(&sink) {
-                // Somebody who knew the name has said more already, and has the first turn.
-                incoming.is_new = false;
-                return self.queue_up(entered, incoming);
-            }
-            if entered.has_ended() {
-                // Others know its name: it was canceled before anybody worked on it.
-                sink.cancellation().cancel();
-            }
-            live = Some(entered);
+            live.publish(appended.map_err(from_store)?);
+        }
+        if !live.claim(&sink) {
+            // Somebody who knew the name has said more already, and has the first turn.
+            incoming.is_new = false;
+            return self.queue_up(live, incoming);
+        }
+        if live.has_ended() {
+            // Others know its name: it was canceled before anybody worked on it.
+            sink.cancellation().cancel();
         }
         let referenced = self.referenced(scope, &incoming.message).await;
         let found = Found { referenced, ..Found::default() };
@@ -237,9 +233,9 @@ impl Core {
             Some(state) if Waits::is(state) => self.first_state(),
             state => state.clone(),
         };
-        live.publish(appended.events, false);
+        live.publish(appended);
         let found = Found { task: Some(task), state, referenced, ..Found::default() };
-        let mut drive = Drive::new(sink, Some(live.clone()), incoming, found);
+        let mut drive = Drive::new(sink, live.clone(), incoming, found);
         drive.before = Some(before).filter(|_| waits == CallerWaits::ForEvents);
         Ok(drive)
     }
