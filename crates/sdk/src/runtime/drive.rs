@@ -3,13 +3,13 @@
 //! The driver polls the agent, commits what it emitted, and stops it on cancel or deadline. Whatever happens
 //! to the agent, the task is left in a state that says so.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 
-use chancery_protocol::{BoxFuture, CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, Task, TaskState};
+use chancery_protocol::{CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, Task, TaskState};
 use chancery_store::{Admission, Appended, Batch, ReservationChange, Snapshot, StoreError};
 use tokio::sync::oneshot;
 
@@ -56,9 +56,6 @@ enum Ending {
     /// The process winds down, and the work goes on elsewhere.
     Abandoned,
 }
-
-/// What stops a turn from outside, once it comes.
-type Stop = BoxFuture<'static, Ending>;
 
 // === impl Drive ===
 
@@ -217,12 +214,13 @@ impl Drive {
             // Whoever was told runs next on this very thread, which an agent that never yields would keep.
             tokio::task::yield_now().await;
         }
-        let mut stop = None;
+        let mut stop = pin!(self.stop());
         loop {
-            // Taken apart before anything is awaited: a turn that waits is not to hold room for how it may end.
-            let batch = match self.step(&mut stop).await {
-                Ok(batch) => batch,
-                Err(ending) => return Ok(ending),
+            let batch = tokio::select! {
+                biased;
+                returned = &mut self.agent => return Ok(Ending::Returned(returned)),
+                ending = &mut stop => return Ok(ending),
+                batch = self.sink.next_batch() => batch,
             };
             if self.sink.dispatch_is_asked() {
                 self.dispatch(batch).await?;
@@ -233,39 +231,21 @@ impl Drive {
             if more_is_coming {
                 // A long burst is shown while it goes on, and leaves room for others.
                 tokio::task::yield_now().await;
-                if self.deadline <= tokio::time::Instant::now().into_std() {
-                    return Ok(Ending::DeadlinePassed);
-                }
             }
         }
     }
 
-    /// Goes on until there is something to commit, or the turn is over. What stops it from outside is armed only when the
-    /// agent does not finish at once.
-    fn step(&mut self, stop: &mut Option<Stop>) -> impl Future<Output = Result<Box<Batch>, Ending>> {
-        poll_fn(move |context| {
-            self.sink.unpark();
-            if let Poll::Ready(returned) = self.agent.as_mut().poll(context) {
-                return Poll::Ready(Err(Ending::Returned(returned)));
-            }
-            match self.sink.take_or_park(context.waker()) {
-                Some(batch) => Poll::Ready(Ok(batch)),
-                None => stop.get_or_insert_with(|| self.stop()).as_mut().poll(context).map(Err),
-            }
-        })
-    }
-
     /// Waits for a cancel, the deadline or the end of the process.
-    fn stop(&self) -> Stop {
+    fn stop(&self) -> impl Future<Output = Ending> + use<> {
         let (core, sink, deadline) = (self.core.clone(), self.sink.clone(), self.deadline.into());
-        Box::pin(async move {
+        async move {
             tokio::select! {
                 biased;
                 () = sink.cancellation().cancelled() => Ending::Stopped,
                 () = core.abandoned.cancelled(), if core.spec.works_elsewhere => Ending::Abandoned,
                 () = tokio::time::sleep_until(deadline) => Ending::DeadlinePassed,
             }
-        })
+        }
     }
 
     /// Commits a batch and shows it to everyone who watches.

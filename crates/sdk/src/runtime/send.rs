@@ -73,7 +73,7 @@ impl Core {
             Ok(done) => done?,
             // It might have been answered directly. Now only a task can say that the turn goes on.
             Err(_) => {
-                turn.sink.open_now();
+                turn.sink.open();
                 turn.shown().await?
             }
         };

@@ -2,11 +2,9 @@
 //!
 //! Emitting puts an event into a batch; whoever drives the turn commits the batch each time the agent yields.
 //! So a turn that finishes at once is one transaction, a burst is committed in large steps, and an agent that
-//! runs ahead of the journal waits here. The driver is woken only for what other threads emit: what the agent
-//! emits while it is being polled, the driver finds when that poll returns.
+//! runs ahead of the journal waits here.
 
-use std::sync::{Arc, OnceLock};
-use std::task::Waker;
+use std::sync::Arc;
 
 use chancery_protocol::{
     Artifact, ArtifactId, ContextId, Hold, Json, JsonObject, Message, Role, StreamResponse, Task,
@@ -32,10 +30,9 @@ pub(crate) struct Sink {
     pub(super) core: Arc<Core>,
     pub(super) key: TaskKey,
     context_id: ContextId,
-    /// Made when somebody asks for it: most turns end before anyone could stop them.
-    cancel: OnceLock<CancellationToken>,
+    cancel: CancellationToken,
     inner: Mutex<Inner>,
-    /// Told when there is room again, when something is committed, and when the turn is over.
+    /// Told when there is something to commit, when it is committed, when there is room again, and when the turn is over.
     changed: Notify,
 }
 
@@ -44,8 +41,6 @@ struct Inner {
     batch: Batch,
     phase: Phase,
     closed: bool,
-    /// Set while the driver sleeps.
-    driver: Option<Waker>,
     /// How many entries were recorded, taken to be committed, and committed.
     recorded: u64,
     taken: u64,
@@ -98,7 +93,7 @@ impl Sink {
             core: core.clone(),
             key,
             context_id,
-            cancel: OnceLock::new(),
+            cancel: CancellationToken::new(),
             inner: Mutex::new(Inner { phase, ..Inner::default() }),
             changed: Notify::new(),
         }
@@ -112,13 +107,9 @@ impl Sink {
         &self.context_id
     }
 
-    /// Fires when the turn is over, also for those who ask only then.
+    /// Fires when the turn is over.
     pub(crate) fn cancellation(&self) -> &CancellationToken {
-        let token = self.cancel.get_or_init(CancellationToken::new);
-        if self.inner.lock().closed {
-            token.cancel();
-        }
-        token
+        &self.cancel
     }
 
     pub(crate) fn is_unopened(&self) -> bool {
@@ -207,10 +198,11 @@ impl Sink {
                 _ => inner.open(),
             }
             inner.record(self, event);
-            inner.wake_driver();
             Some(())
         };
-        self.reached(has_room).await
+        self.reached(has_room).await?;
+        self.changed.notify_waiters();
+        Ok(())
     }
 
     pub(crate) async fn status(&self, state: TaskState, message: Option<Message>) -> Result<(), TurnOver> {
@@ -256,15 +248,12 @@ impl Sink {
 
     /// Waits until the call is written down.
     pub(crate) async fn dispatch(&self) -> Result<(), TurnOver> {
-        let is_written = |inner: &mut Inner| {
-            let is_done = inner.is_dispatched && inner.batch.state.is_none();
-            if !is_done && !inner.closed {
-                inner.dispatch_is_asked = true;
-                inner.wake_driver();
-            }
-            (is_done && !inner.closed).then_some(())
-        };
-        self.reached(is_written).await
+        {
+            let mut inner = self.inner.lock();
+            inner.dispatch_is_asked |= !inner.is_dispatched || inner.batch.state.is_some();
+        }
+        self.changed.notify_waiters();
+        self.reached(|inner| (!inner.dispatch_is_asked && !inner.closed).then_some(())).await
     }
 
     /// Whether somebody waits for the call to be written down.
@@ -316,13 +305,7 @@ impl Sink {
     /// Creates the task, if that is still to be done.
     pub(crate) fn open(&self) {
         self.inner.lock().open();
-    }
-
-    /// The same while a driver sleeps.
-    pub(crate) fn open_now(&self) {
-        let mut inner = self.inner.lock();
-        inner.open();
-        inner.wake_driver();
+        self.changed.notify_waiters();
     }
 
     /// The last event of the turn.
@@ -359,38 +342,37 @@ impl Sink {
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.changed.notify_waiters();
-        if let Some(token) = self.cancel.get() {
-            token.cancel();
-        }
+        self.cancel.cancel();
     }
 
     /// What is to be committed now; makes room for those who wait. On the heap, as it is handed from future to future.
     pub(crate) fn take_batch(&self) -> Box<Batch> {
-        let batch = self.inner.lock().take_batch();
+        let batch = {
+            let mut inner = self.inner.lock();
+            inner.taken = inner.recorded;
+            inner.batch.take()
+        };
         self.changed.notify_waiters();
-        batch
+        Box::new(batch)
     }
 
-    /// What is to be committed now. If that is nothing, the driver may sleep until somebody emits something.
-    pub(super) fn take_or_park(&self, driver: &Waker) -> Option<Box<Batch>> {
-        let mut inner = self.inner.lock();
-        if matches!(inner.phase, Phase::Open) && !self.core.spec.works_elsewhere {
-            inner.ensure_working(self);
+    /// What is to be committed next, once there is something: the agent waits for something else meanwhile.
+    pub(super) async fn next_batch(&self) -> Box<Batch> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut inner = self.inner.lock();
+                if matches!(inner.phase, Phase::Open) && !self.core.spec.works_elsewhere {
+                    inner.ensure_working(self);
+                }
+                // A new state alone can wait for the next event.
+                if !inner.batch.is_empty() || inner.dispatch_is_asked {
+                    break;
+                }
+            }
+            changed.await;
         }
-        // A new state alone can wait for the next event.
-        if inner.batch.is_empty() && !inner.dispatch_is_asked {
-            inner.driver = Some(driver.clone());
-            return None;
-        }
-        let batch = inner.take_batch();
-        drop(inner);
-        self.changed.notify_waiters();
-        Some(batch)
-    }
-
-    /// The driver is awake.
-    pub(crate) fn unpark(&self) {
-        self.inner.lock().driver = None;
+        self.take_batch()
     }
 }
 
@@ -402,15 +384,6 @@ pub(super) fn is_full(batch: &Batch) -> bool {
 // === impl Inner ===
 
 impl Inner {
-    fn wake_driver(&mut self) {
-        self.driver.take().into_iter().for_each(Waker::wake);
-    }
-
-    fn take_batch(&mut self) -> Box<Batch> {
-        self.taken = self.recorded;
-        Box::new(self.batch.take())
-    }
-
     fn open(&mut self) {
         if matches!(self.phase, Phase::Unopened(_))
             && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
