@@ -186,12 +186,7 @@ impl Turn {
 
     /// The next message that comes for the task while this turn runs. One that is not taken waits for the turn to end.
     pub async fn delivered(&self) -> Delivered {
-        let delivered = self.sink.delivered().await;
-        if let Some(hold) = delivered.hold_for_task() {
-            self.sink.set_hold(Some(hold));
-        }
-        self.sink.said(delivered.message().clone());
-        delivered
+        self.sink.delivered().await
     }
 
     /// The task as the journal has it, with all that this turn has emitted.

@@ -32,9 +32,9 @@ impl Exchange<'_> {
             let answer = client.ask(Request::SendMessage(request), options).await;
             // If the turn has ended meanwhile, the task says how.
             if let Err(mpsc::error::SendError((delivered, Err(error)))) =
-                answers.send((Box::new(delivered), answer)).await
+                answers.send((delivered, answer)).await
             {
-                delivered.answer(Err(scrubber.told(error))).await;
+                delivered.answer(Err(scrubber.told(error)));
             }
         });
         Ok(None)
@@ -49,14 +49,14 @@ impl Exchange<'_> {
             Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), false).await,
             Ok(SendMessageResponse::Message(_)) => Ok(None),
             Err(error) => {
-                delivered.answer(Err(self.scrubber.told(error))).await;
+                delivered.answer(Err(self.scrubber.told(error)));
                 return Ok(None);
             }
         };
         // What ends the turn is committed after this, and answers the message then.
         if let Ok(None) = &taken {
             let _ = self.turn.sink.flush().await;
-            tokio::spawn(delivered.answer_when_shown());
+            delivered.answer(Ok(()));
         }
         taken
     }

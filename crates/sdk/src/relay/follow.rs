@@ -39,7 +39,7 @@ enum News {
 }
 
 /// What came of a message that was delivered while the task is followed.
-pub(super) type DeliveryAnswer = (Box<Delivered>, Result<SendMessageResponse, ClientError>);
+pub(super) type DeliveryAnswer = (Delivered, Result<SendMessageResponse, ClientError>);
 
 impl Exchange<'_> {
     /// Follows the task until it ends or asks back.
@@ -50,7 +50,7 @@ impl Exchange<'_> {
             let before = self.turn.sink.recorded();
             let ended = tokio::select! {
                 biased;
-                Some((delivered, answer)) = answered.recv() => self.answered(*delivered, answer).await?,
+                Some((delivered, answer)) = answered.recv() => self.answered(delivered, answer).await?,
                 news = self.hear(&mut progress) => match news {
                     Ok(news) => self.take_news(&mut progress, news).await?,
                     Err(error) => self.failed(&mut progress, &error)?,

@@ -7,22 +7,22 @@ use chancery_protocol::{
     CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, USAGE_EXTENSION, Usage,
 };
 use chancery_store::{Batch, Scope, StoreError};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::detach::spawn;
 use super::failure::from_store;
-use super::queue::AnswerSender;
+use super::queue::{AnswerSender, Queued};
 use super::recover::last_said;
 use super::sink::Sink;
 use super::start::Incoming;
 use crate::agent::Sent;
 
-/// A message that a running turn takes. It is answered with the task when [`Delivered::answer`] is called or it is dropped.
+/// A message that a running turn takes. It is answered with an error by [`Delivered::answer`], or else with the task: when that
+/// has ended or waits for somebody if the agent has the message, and when the turn is over if this is dropped.
 pub struct Delivered {
-    sink: Arc<Sink>,
     incoming: Box<Incoming>,
-    answer: Option<AnswerSender>,
-    /// Whether its call pays for the task from now on, which waited for its client.
-    pays_for_task: bool,
+    answer: oneshot::Sender<Result<(), Error>>,
 }
 
 impl Sink {
@@ -72,21 +72,85 @@ impl Sink {
         }
     }
 
-    /// The next message that comes for the task while its turn runs.
+    /// The next message that comes for the task while its turn runs. It becomes history with the next status.
     pub(crate) async fn delivered(self: &Arc<Self>) -> Delivered {
         loop {
             let Some(live) = self.core.live.find(&self.key) else {
                 return std::future::pending().await;
             };
             live.until(|work| !work.queue.is_empty()).await;
-            let Some(queued) = live.work.lock().queue.pop_front() else { continue };
-            let (incoming, answer) = (queued.incoming, Some(queued.answer));
-            let mut delivered = Delivered { sink: self.clone(), incoming, answer, pays_for_task: false };
-            match delivered.begin().await {
-                Ok(()) => return delivered,
-                Err(error) => delivered.answer(Err(error)).await,
+            let Some(Queued { mut incoming, answer: sender, .. }) = live.work.lock().queue.pop_front() else {
+                continue;
+            };
+            match self.deliver(&mut incoming).await {
+                Ok(own_hold) => {
+                    self.said(incoming.message.clone());
+                    let (answer, answered) = oneshot::channel();
+                    spawn(self.clone().close_delivered(own_hold, answered, sender));
+                    return Delivered { incoming, answer };
+                }
+                Err(error) => {
+                    sender.send_replace(Some(Err(error)));
+                }
             }
         }
+    }
+
+    /// Writes the call of a message down, and uses its key up. It pays for the task if no other call does, which waited for its
+    /// client. Otherwise it has a record of its own: what it holds is given.
+    async fn deliver(&self, incoming: &mut Incoming) -> Result<Option<Arc<dyn Hold>>, Error> {
+        let Self { core, key, .. } = self;
+        incoming.message.task_id = Some(key.id.clone());
+        let mut batch = Box::new(Batch::default());
+        batch.admission = incoming.admission.take();
+        let pays_for_task = core.holds.of(key).is_none();
+        let (new, own) = match incoming.context.hold.clone() {
+            Some(hold) if pays_for_task => {
+                consumed_by(&*self.task().await?).into_iter().for_each(|consumed| hold.resume(consumed));
+                (Some(hold), None)
+            }
+            hold => (None, hold),
+        };
+        batch.edge = own.as_ref().map(|hold| hold.begin(&key.id));
+        match core.append(key, batch, new.clone(), Sent::Answered).await {
+            Ok(_) => own.iter().for_each(|hold| hold.began()),
+            Err(StoreError::Duplicate { .. }) => return Err(Error::task_not_found(&key.id)),
+            Err(error) => return Err(from_store(error)),
+        }
+        if new.is_some() {
+            self.set_hold(new);
+        }
+        Ok(own)
+    }
+
+    /// Answers a message that was delivered, and settles its call.
+    async fn close_delivered(
+        self: Arc<Self>,
+        own_hold: Option<Arc<dyn Hold>>,
+        answered: oneshot::Receiver<Result<(), Error>>,
+        sender: AnswerSender,
+    ) {
+        let Self { core, key, .. } = &*self;
+        let limit = core.spec.blocking_timeout;
+        let refused = match answered.await {
+            Ok(outcome) => {
+                if outcome.is_ok() {
+                    let _ = timeout(limit, core.settled(key)).await;
+                }
+                outcome.err()
+            }
+            Err(_) => {
+                let _ = timeout(limit, self.cancellation().cancelled()).await;
+                None
+            }
+        };
+        let task = core.snapshot(key).await.map(|snapshot| snapshot.task);
+        if let (Some(hold), Ok(task)) = (own_hold, &task)
+            && let Err(error) = core.record_call(key, hold, CallOutcome::Task(task.state()), None).await
+        {
+            tracing::error!(task.id = %key.id, %error, "the record of a call for task {} is lost", key.id);
+        }
+        sender.send_replace(Some(refused.map_or(task, Err)));
     }
 }
 
@@ -106,103 +170,10 @@ impl Delivered {
         &self.incoming
     }
 
-    /// What the task is paid with from now on, if this message is what it waited for.
-    pub(crate) fn hold_for_task(&self) -> Option<Arc<dyn Hold>> {
-        self.incoming.context.hold.clone().filter(|_| self.pays_for_task)
-    }
-
-    /// Writes the call down, and uses its key up. It pays for the task if no other call does, and has a record of its own
-    /// otherwise.
-    async fn begin(&mut self) -> Result<(), Error> {
-        let Sink { core, key, .. } = &*self.sink;
-        self.incoming.message.task_id = Some(key.id.clone());
-        let mut batch = Box::new(Batch::default());
-        batch.admission = self.incoming.admission.take();
-        let hold = self.incoming.context.hold.clone();
-        self.pays_for_task = hold.is_some() && core.holds.of(key).is_none();
-        let written = if self.pays_for_task {
-            let consumed = consumed_by(&*self.sink.task().await?);
-            hold.iter().zip(consumed).for_each(|(hold, consumed)| hold.resume(consumed));
-            core.append(key, batch, hold, Sent::Answered).await
-        } else {
-            batch.edge = hold.as_ref().map(|hold| hold.begin(&key.id));
-            let written = core.store.append(&key.scope, &key.id, batch).await;
-            hold.iter().filter(|_| written.is_ok()).for_each(|hold| hold.began());
-            written
-        };
-        match written {
-            Ok(_) => Ok(()),
-            Err(StoreError::Duplicate { .. }) => Err(from_store(StoreError::NotFound { id: key.id.clone() })),
-            Err(error) => Err(from_store(error)),
-        }
-    }
-
-    /// Answers the client once the task has ended or waits for somebody, or at once if the client does not wait.
-    #[cfg(feature = "client")]
-    pub(crate) async fn answer_when_shown(self) {
-        let at_once = self.configuration().is_some_and(|wanted| wanted.return_immediately);
-        if !at_once {
-            let core = &self.sink.core;
-            let settled = core.settled(&self.sink.key);
-            let _ = tokio::time::timeout(core.spec.blocking_timeout, settled).await;
-        }
-        self.answer(Ok(())).await;
-    }
-
-    /// Answers the client with the task as it stands, or with an error, and settles the call.
-    pub async fn answer(mut self, outcome: Result<(), Error>) {
-        if let Some(answer) = self.answer.take() {
-            self.sink.answer_delivered(self.own_hold(), answer, outcome).await;
-        }
-    }
-
-    /// What the call holds, if it has a record of its own.
-    fn own_hold(&self) -> Option<Arc<dyn Hold>> {
-        self.incoming.context.hold.clone().filter(|_| !self.pays_for_task)
-    }
-}
-
-impl Sink {
-    async fn answer_delivered(
-        &self,
-        hold: Option<Arc<dyn Hold>>,
-        sender: AnswerSender,
-        outcome: Result<(), Error>,
-    ) {
-        let Self { core, key, .. } = self;
-        let snapshot = core.snapshot(key).await;
-        if let (Some(hold), Ok(snapshot)) = (hold, &snapshot) {
-            let outcome = CallOutcome::Task(snapshot.task.state());
-            if let Err(error) = core.record_call(key, hold, outcome, None).await {
-                tracing::error!(task.id = %key.id, %error, "the record of a call for task {} is lost", key.id);
-            }
-        }
-        let answer = match outcome {
-            Ok(()) => snapshot.map(|snapshot| snapshot.task),
-            Err(error) => Err(error),
-        };
-        sender.send_replace(Some(answer));
-    }
-
-    /// Waits until the turn that runs has ended and said so.
-    async fn turn_over(&self) {
-        let live = self.core.live.find(&self.key);
-        let running = live.and_then(|live| live.work.lock().running.clone());
-        if let Some(running) = running {
-            let _ = tokio::time::timeout(self.core.spec.blocking_timeout, running.cancelled()).await;
-        }
-    }
-}
-
-/// A message that nobody answers is answered with what its turn left.
-impl Drop for Delivered {
-    fn drop(&mut self) {
-        let Some(answer) = self.answer.take() else { return };
-        let (sink, hold) = (self.sink.clone(), self.own_hold());
-        spawn(async move {
-            sink.turn_over().await;
-            sink.answer_delivered(hold, answer, Ok(())).await;
-        });
+    /// Says that the agent has the message, or that it has been refused.
+    pub fn answer(self, outcome: Result<(), Error>) {
+        // Whoever tells the client lives until then, unless the process winds down.
+        let _ = self.answer.send(outcome);
     }
 }
 
