@@ -17,17 +17,13 @@ impl Exchange<'_> {
         answers: mpsc::Sender<DeliveryAnswer>,
     ) -> Result<Option<Outcome>, Failure> {
         self.state.sent += 1;
-        if let Some(token) = delivered.incoming().context.hold.as_ref().and_then(|hold| hold.lineage()) {
-            self.remember_token(token);
-        }
-        self.turn.set_state(&self.state)?;
-        self.turn.dispatch().await?;
         let said = delivered.incoming();
         let lineage = said.context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
+        self.write_down(lineage.as_deref()).await?;
         let request = self.request(said).await;
         let mut options = self.options(&said.context, lineage);
         (options.retries, options.deadline) = (Some(0), said.context.deadline);
-        let (client, scrubber) = (self.peer.client.clone(), self.scrubber.clone());
+        let (client, scrubber) = (self.peer.client.clone(), self.state.scrubber.clone());
         tokio::spawn(async move {
             let answer = client.ask(Request::SendMessage(request), options).await;
             // If the turn has ended meanwhile, the task says how.
@@ -49,7 +45,7 @@ impl Exchange<'_> {
             Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), false).await,
             Ok(SendMessageResponse::Message(_)) => Ok(None),
             Err(error) => {
-                delivered.answer(Err(self.scrubber.told(error)));
+                delivered.answer(Err(self.state.scrubber.told(error)));
                 return Ok(None);
             }
         };

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    AgentCard, CallContext, LINEAGE_EXTENSION, Message, Operation, Request, SendMessageRequest,
+    AgentCard, CallContext, ContextId, LINEAGE_EXTENSION, Message, Operation, Request, SendMessageRequest,
     SendMessageResponse, StreamResponse, TaskId, TaskState,
 };
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::agent::{RemoteAgent, cancel_there};
-use super::clean::Scrubber;
 use super::errors::{Breach, cannot_be_watched, fate};
 use super::peers::Peer;
 use super::source::Source;
@@ -44,13 +43,10 @@ pub(super) struct Exchange<'a> {
     pub(super) state: RemoteState,
     /// The state that the task is in here, as far as this turn has come.
     pub(super) known: TaskState,
-    pub(super) scrubber: Scrubber,
     /// Whether a task that waits has been admitted anew, and has said nothing but artifacts since.
     pub(super) is_unparked: bool,
     /// Whether the agent's ids are known, and the caller has not been told.
     pub(super) has_new_ids: bool,
-    /// Whether the agent refuses contexts that it has not given.
-    refuses_contexts: bool,
     /// Whether the member of the pool no longer has the task when this ends.
     is_over: bool,
 }
@@ -76,19 +72,7 @@ impl<'a> Exchange<'a> {
         };
         let state = RemoteState::of_turn(turn);
         let peer = agent.peer_for(turn, &state)?;
-        let scrubber = Scrubber::new(state.tokens.clone());
-        Ok(Self {
-            agent,
-            turn,
-            peer,
-            state,
-            known,
-            scrubber,
-            is_unparked: false,
-            has_new_ids: false,
-            refuses_contexts: false,
-            is_over: true,
-        })
+        Ok(Self { agent, turn, peer, state, known, is_unparked: false, has_new_ids: false, is_over: true })
     }
 
     pub(super) async fn run(mut self) -> Result<Outcome, Failure> {
@@ -133,7 +117,7 @@ impl<'a> Exchange<'a> {
             tried.push(self.peer.name.clone());
             let next = self.agent.peers.untried(&tried).filter(|_| self.state.task.is_none());
             let Some(next) = next else {
-                return Err(Failure::protocol(self.scrubber.told(error)).never_sent());
+                return Err(Failure::protocol(self.state.scrubber.told(error)).never_sent());
             };
             tracing::info!(from = &*self.peer.name, to = &*next.name, %error, "the next member of the pool is tried");
             self.agent.ended(self.turn.principal(), self.turn.task_id());
@@ -151,7 +135,7 @@ impl<'a> Exchange<'a> {
         if let StreamResponse::Message(_) = first {
             stream.into_iter().for_each(|mut events| events.satisfied());
             return match self.state.task {
-                None => Ok(Outcome::forwarded(self.scrubber.scrub(first))),
+                None => Ok(Outcome::forwarded(self.state.scrubber.scrub(first))),
                 Some(_) => Err(self.broke_protocol("a message came where a task had begun")),
             };
         }
@@ -198,9 +182,7 @@ impl<'a> Exchange<'a> {
         }
         self.state.remote = self.peer.name.clone();
         let lineage = self.turn.lineage();
-        lineage.iter().for_each(|token| self.remember_token(token));
-        self.turn.set_state(&self.state)?;
-        self.turn.dispatch().await?;
+        self.write_down(lineage.as_deref()).await?;
         let mut refused = None;
         loop {
             let mut request = self.request(&self.turn.incoming).await;
@@ -216,7 +198,7 @@ impl<'a> Exchange<'a> {
             match self.exchange(request, options, streams).await {
                 Ok(first) => return Ok(Ok(first)),
                 Err(error) if self.refuses_context(&error) => {
-                    (self.refuses_contexts, refused) = (true, Some(error));
+                    (self.state.context, refused) = (Some(ContextId::from("")), Some(error));
                 }
                 // Its card says otherwise.
                 Err(error) if streams && cannot_be_watched(&error) => {
@@ -232,9 +214,11 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// The agent is about to be sent a token, which it must not tell anybody.
-    pub(super) fn remember_token(&mut self, token: &str) {
-        self.state.tokens = self.scrubber.sent(token).to_vec();
+    /// Has it written down that a message is about to be sent, before it is.
+    pub(super) async fn write_down(&mut self, lineage: Option<&str>) -> Result<(), Failure> {
+        lineage.into_iter().for_each(|token| self.state.scrubber.sent(token));
+        self.turn.set_state(&self.state)?;
+        Ok(self.turn.dispatch().await?)
     }
 
     /// What the agent requires is required here: a call without it would be refused there, and charged.
@@ -316,10 +300,8 @@ impl<'a> Exchange<'a> {
         let sink = &self.turn.sink;
         message.task_id = self.state.task.clone();
         let derived = || context_there(&sink.context_secret(), sink.scope(), self.turn.context_id());
-        message.context_id = match &self.state.context {
-            Some(context) => Some(context.clone()).filter(|context| !context.is_empty()),
-            None => (!self.refuses_contexts).then(derived),
-        };
+        let context = self.state.context.clone().unwrap_or_else(derived);
+        message.context_id = Some(context).filter(|context| !context.is_empty());
         let mut known = Vec::with_capacity(message.reference_task_ids.len());
         for id in std::mem::take(&mut message.reference_task_ids) {
             let Some(found) = sink.sibling(&id).await else { continue };
@@ -358,7 +340,7 @@ impl<'a> Exchange<'a> {
         let ClientError::Peer(error) = error else { return false };
         let names_context = error.violations().iter().any(|violation| violation.field.contains("context"))
             || error.message().to_ascii_lowercase().contains("context");
-        names_context && self.state.context.is_none() && !self.refuses_contexts && self.state.task.is_none()
+        names_context && self.state.context.is_none() && self.state.task.is_none()
     }
 
     /// A message that the agent has not taken. What says that the task is lost ends it.
@@ -368,7 +350,7 @@ impl<'a> Exchange<'a> {
             Some(breach @ (Breach::Forgotten | Breach::BrokeProtocol)) if self.state.task.is_some() => {
                 self.give_up(breach, &error)
             }
-            _ => Failure::protocol(self.scrubber.told(error)),
+            _ => Failure::protocol(self.state.scrubber.told(error)),
         };
         Failure { sent, ..failure }
     }

@@ -190,7 +190,7 @@ impl Exchange<'_> {
         event: StreamResponse,
         is_first: bool,
     ) -> Result<Option<Outcome>, Failure> {
-        let mut event = self.scrubber.scrub(event);
+        let mut event = self.state.scrubber.scrub(event);
         self.check_ids(&event)?;
         if self.has_new_ids {
             self.has_new_ids = !name_origin(&mut event, &self.state);
