@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::agent::{RemoteAgent, cancel_there};
 use super::errors::{Breach, cannot_be_watched, fate};
 use super::peers::Peer;
-use super::source::Source;
+use super::source::{Progress, Source};
 use super::state::{RemoteState, context_there, dispatch_key};
 use crate::agent::{Failure, Outcome};
 use crate::client::{Client, ClientError, Fault, Feed, Options, Watch};
@@ -81,7 +81,7 @@ impl<'a> Exchange<'a> {
             (true, _) => self.refresh().await,
             (false, Some(_)) if self.turn.is_resumed() => {
                 self.turn.dispatch().await?;
-                self.follow(Source::Watch).await
+                self.follow(Progress::new(Source::Watch)).await
             }
             _ => self.send_and_follow().await,
         };
@@ -129,7 +129,9 @@ impl<'a> Exchange<'a> {
             FirstEvent::Read(first) => *first,
             FirstEvent::Unread(there) => {
                 self.check_task(&there, None)?;
-                return self.follow(stream.map_or(Source::Look, Source::Unread)).await;
+                let mut progress = Progress::new(stream.map_or(Source::Look, Source::Stream));
+                progress.cannot_read();
+                return self.follow(progress).await;
             }
         };
         if let StreamResponse::Message(_) = first {
@@ -146,7 +148,7 @@ impl<'a> Exchange<'a> {
                 source.leave();
                 Ok(outcome)
             }
-            None => self.follow(source).await,
+            None => self.follow(Progress::new(source)).await,
         }
     }
 
