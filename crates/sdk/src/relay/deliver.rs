@@ -17,7 +17,7 @@ impl Exchange<'_> {
         answers: mpsc::Sender<DeliveryAnswer>,
     ) -> Result<Option<Outcome>, Failure> {
         self.state.sent += 1;
-        let said = delivered.incoming();
+        let said = &delivered.incoming;
         let lineage = said.context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
         self.write_down(lineage.as_deref()).await?;
         let request = self.request(said).await;
@@ -30,7 +30,7 @@ impl Exchange<'_> {
             if let Err(mpsc::error::SendError((delivered, Err(error)))) =
                 answers.send((delivered, answer)).await
             {
-                delivered.answer(Err(scrubber.told(error)));
+                let _ = delivered.answer.send(Err(scrubber.told(error)));
             }
         });
         Ok(None)
@@ -45,14 +45,14 @@ impl Exchange<'_> {
             Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), false).await,
             Ok(SendMessageResponse::Message(_)) => Ok(None),
             Err(error) => {
-                delivered.answer(Err(self.state.scrubber.told(error)));
+                let _ = delivered.answer.send(Err(self.state.scrubber.told(error)));
                 return Ok(None);
             }
         };
         // What ends the turn is committed after this, and answers the message then.
         if let Ok(None) = &taken {
             let _ = self.turn.sink.flush().await;
-            delivered.answer(Ok(()));
+            let _ = delivered.answer.send(Ok(()));
         }
         taken
     }

@@ -55,7 +55,7 @@ impl Exchange<'_> {
                     Ok(news) => self.take_news(&mut progress, news).await?,
                     Err(error) => self.failed(&mut progress, &error)?,
                 },
-                delivered = self.turn.delivered() => self.deliver(delivered, answers.clone()).await?,
+                delivered = self.turn.sink.delivered() => self.deliver(delivered, answers.clone()).await?,
             };
             if let Some(outcome) = ended {
                 progress.source.leave();

@@ -1,38 +1,29 @@
-//! What a turn needs of the runtime beside its sink: the journal, the gates, messages that come while it runs.
+//! What a turn with an agent elsewhere needs of the runtime beside its sink, above all messages that come while it runs.
 
-use std::fmt;
 use std::sync::Arc;
 
-use chancery_protocol::{
-    CallOutcome, Error, Hold, Message, SendMessageConfiguration, Task, USAGE_EXTENSION, Usage,
-};
-use chancery_store::{Batch, Scope, StoreError};
+use chancery_protocol::{CallOutcome, Error, Hold};
+use chancery_store::{Batch, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::detach::spawn;
 use super::failure::from_store;
 use super::queue::{AnswerSender, Queued};
-use super::recover::last_said;
 use super::sink::Sink;
-use super::start::Incoming;
+use super::start::{Incoming, consumed_by};
 use crate::agent::Sent;
 
-/// A message that a running turn takes. It is answered with an error by [`Delivered::answer`], or else with the task: when that
-/// has ended or waits for somebody if the agent has the message, and when the turn is over if this is dropped.
-pub struct Delivered {
-    incoming: Box<Incoming>,
-    answer: oneshot::Sender<Result<(), Error>>,
+/// A message that a running turn takes. It is answered with the error that `answer` is told, or else with the task: when that has
+/// ended or waits for somebody if the agent has the message, and when the turn is over if nothing is told.
+#[derive(Debug)]
+pub(crate) struct Delivered {
+    pub(crate) incoming: Box<Incoming>,
+    pub(crate) answer: oneshot::Sender<Result<(), Error>>,
 }
 
 impl Sink {
-    /// The task as the journal has it.
-    pub(crate) async fn task(&self) -> Result<Arc<Task>, Error> {
-        self.core.snapshot(&self.key).await?.task.value()
-    }
-
-    /// The same of any task that belongs to the same caller and agent.
-    #[cfg(feature = "client")]
+    /// A task that belongs to the same caller and agent.
     pub(crate) async fn sibling(&self, id: &chancery_protocol::TaskId) -> Option<crate::agent::TaskHandle> {
         let found = self.core.store.snapshot(&self.key.scope, id).await.ok()?;
         let principal = self.core.own_context(&self.key.scope).principal;
@@ -40,32 +31,11 @@ impl Sink {
     }
 
     /// A secret from which ids for agents elsewhere derive.
-    #[cfg(feature = "client")]
     pub(crate) fn context_secret(&self) -> [u8; 32] {
         self.core.store.context_secret()
     }
 
-    pub(crate) fn scope(&self) -> &Scope {
-        &self.key.scope
-    }
-
-    /// Has the call of a task admitted anew that waited for its client and goes on, and gives what it holds. Without gates
-    /// nothing has to be.
-    pub(crate) async fn readmit(&self) -> Result<Option<Arc<dyn Hold>>, Error> {
-        let (core, key) = (&self.core, &self.key);
-        if let Some(held) = core.holds.of(key) {
-            return Ok(Some(held));
-        }
-        let task = self.task().await?;
-        let Some(said) = last_said(&task) else { return Ok(None) };
-        let Some(hold) = core.admit_again(&key.scope, said).await?.hold else { return Ok(None) };
-        consumed_by(&task).into_iter().for_each(|consumed| hold.resume(consumed));
-        let recorded = core.append(key, Box::default(), Some(hold.clone()), Sent::Answered).await;
-        recorded.map(|_| Some(hold)).map_err(from_store)
-    }
-
     /// The agent has been asked about a task that waits: whoever looks at it may see it now.
-    #[cfg(feature = "client")]
     pub(crate) fn refreshed(&self) {
         if let Some(live) = self.core.live.find(&self.key) {
             live.change(|work| work.is_refreshing = false);
@@ -151,39 +121,5 @@ impl Sink {
             tracing::error!(task.id = %key.id, %error, "the record of a call for task {} is lost", key.id);
         }
         sender.send_replace(Some(refused.map_or(task, Err)));
-    }
-}
-
-impl Delivered {
-    /// What the client says.
-    pub fn message(&self) -> &Message {
-        &self.incoming.message
-    }
-
-    /// How the client wants to be answered.
-    pub fn configuration(&self) -> Option<&SendMessageConfiguration> {
-        self.incoming.configuration.as_ref()
-    }
-
-    #[cfg(feature = "client")]
-    pub(crate) fn incoming(&self) -> &Incoming {
-        &self.incoming
-    }
-
-    /// Says that the agent has the message, or that it has been refused.
-    pub fn answer(self, outcome: Result<(), Error>) {
-        // Whoever tells the client lives until then, unless the process winds down.
-        let _ = self.answer.send(outcome);
-    }
-}
-
-/// What the turns of a task have consumed so far.
-pub(super) fn consumed_by(task: &Task) -> Option<Usage> {
-    task.metadata.as_ref().and_then(|known| known.entry(USAGE_EXTENSION).ok().flatten())
-}
-
-impl fmt::Debug for Delivered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delivered").field("message", &self.incoming.message).finish_non_exhaustive()
     }
 }

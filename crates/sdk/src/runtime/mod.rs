@@ -5,6 +5,7 @@
 //! that way: `recover` runs turns that nobody has sent a message for, `queued` has the tasks of messages that are not let
 //! through yet.
 
+#[cfg(feature = "client")]
 mod delivered;
 mod detach;
 mod drive;
@@ -44,7 +45,8 @@ use holds::Holds;
 use journal::view;
 use live::{LiveTasks, TaskKey};
 
-pub use delivered::Delivered;
+#[cfg(feature = "client")]
+pub(crate) use delivered::Delivered;
 pub(crate) use detach::spawn;
 #[cfg(feature = "client")]
 pub(crate) use failure::chain;

@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{CallContext, Error, ErrorCode, KeptTask, Message, Role, Task, TaskState, Waiting};
+use chancery_protocol::{
+    CallContext, Error, ErrorCode, Hold, KeptTask, Message, Role, Task, TaskState, Waiting,
+};
 use chancery_store::{ReservedCall, Scope, Snapshot, StoreError, Unfinished};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 
@@ -16,7 +18,7 @@ use super::live::{Live, TaskKey};
 use super::queued::Waits;
 use super::reserve::Reservation;
 use super::sink::Sink;
-use super::start::{Found, Incoming};
+use super::start::{Found, Incoming, consumed_by};
 use crate::agent::{Outcome, Sent};
 use crate::turn::{CallerWaits, Purpose};
 
@@ -207,6 +209,28 @@ impl Core {
             Some(admitted) => admitted.await,
             None => Ok(context),
         }
+    }
+}
+
+impl Sink {
+    /// The task as the journal has it.
+    pub(crate) async fn task(&self) -> Result<Arc<Task>, Error> {
+        self.core.snapshot(&self.key).await?.task.value()
+    }
+
+    /// Has the call of a task admitted anew that waited for its client and goes on, and gives what it holds. Without gates
+    /// nothing has to be.
+    pub(crate) async fn readmit(&self) -> Result<Option<Arc<dyn Hold>>, Error> {
+        let (core, key) = (&self.core, &self.key);
+        if let Some(held) = core.holds.of(key) {
+            return Ok(Some(held));
+        }
+        let task = self.task().await?;
+        let Some(said) = last_said(&task) else { return Ok(None) };
+        let Some(hold) = core.admit_again(&key.scope, said).await?.hold else { return Ok(None) };
+        consumed_by(&task).into_iter().for_each(|consumed| hold.resume(consumed));
+        let recorded = core.append(key, Box::default(), Some(hold.clone()), Sent::Answered).await;
+        recorded.map(|_| Some(hold)).map_err(from_store)
     }
 }
 

@@ -103,6 +103,10 @@ impl Sink {
         &self.key.id
     }
 
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.key.scope
+    }
+
     pub(crate) fn context_id(&self) -> &ContextId {
         &self.context_id
     }
@@ -237,6 +241,7 @@ impl Sink {
     }
 
     /// What a client has said becomes history with the next status.
+    #[cfg(feature = "client")]
     pub(crate) fn said(&self, message: Message) {
         self.inner.lock().said.push(self.own(message));
     }

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use chancery_protocol::{
     Call, CallContext, Error, ErrorCode, Json, JsonObject, KeptTask, LINEAGE_EXTENSION, Message,
-    SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task,
+    SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task, USAGE_EXTENSION, Usage,
 };
 use chancery_store::{Admission, Snapshot};
 use tokio::sync::oneshot;
 
-use super::delivered::consumed_by;
 use super::drive::Drive;
 use super::live::Live;
 use super::sink::Sink;
@@ -143,4 +142,9 @@ impl StartedTurn {
             done = self.settled() => done.map(Some),
         }
     }
+}
+
+/// What the turns of a task have consumed so far.
+pub(super) fn consumed_by(task: &Task) -> Option<Usage> {
+    task.metadata.as_ref().and_then(|known| known.entry(USAGE_EXTENSION).ok().flatten())
 }

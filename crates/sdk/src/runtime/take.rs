@@ -10,7 +10,6 @@ use chancery_store::{Admission, Batch, Scope};
 use sha2::{Digest, Sha256};
 
 use super::Core;
-use super::delivered::consumed_by;
 use super::detach::detached;
 use super::drive::Drive;
 use super::failure::{contained, from_store, task_is_over};
@@ -19,7 +18,7 @@ use super::queue::{QueuedAnswer, run_next};
 use super::queued::Waits;
 use super::reserve::Reservation;
 use super::sink::Sink;
-use super::start::{Found, Incoming, StartedTurn};
+use super::start::{Found, Incoming, StartedTurn, consumed_by};
 use super::subscription::TurnEnd;
 use crate::agent::Sent;
 use crate::turn::CallerWaits;
