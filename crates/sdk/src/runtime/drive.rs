@@ -9,12 +9,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use chancery_protocol::{CallOutcome, Error, ErrorCode, Hold, KeptTask, Message, Task, TaskState};
-use chancery_store::{Admission, Appended, Batch, ReservationChange, Snapshot, StoreError};
+use chancery_protocol::{Error, ErrorCode, Hold, KeptTask, Message, Task, TaskState};
+use chancery_store::{Admission, Appended, Batch, ReservationChange, StoreError};
 use tokio::sync::oneshot;
 
 use super::Core;
 use super::failure::{conclude_failure, from_store};
+use super::holds::outcome;
 use super::live::Live;
 use super::queue::run_next;
 use super::reserve::{Reservation, answered};
@@ -40,8 +41,6 @@ pub(super) struct Drive {
     /// The task as the turn found it; none if it begins one.
     pub(super) found: Option<Arc<Task>>,
     pub(super) waits: CallerWaits,
-    /// The task as it was before the message was taken into it.
-    pub(super) before: Option<Snapshot>,
     /// Told when the turn ends, or its task waits for somebody while it goes on, if somebody waits for that.
     pub(super) settled: Option<oneshot::Sender<Result<Answer, Error>>>,
 }
@@ -144,11 +143,11 @@ impl Drive {
     async fn close_reserved(&mut self, answer: Result<&Message, &Error>) -> Result<(), Error> {
         self.sink.close();
         let key = self.reservation.as_ref().and_then(|reserved| reserved.key.clone());
-        let (change, outcome) = match self.sent {
-            Sent::Never => (ReservationChange::Release(key), CallOutcome::NotDispatched),
-            Sent::Answered => (answered(answer, key), CallOutcome::Answered),
-            Sent::Unanswered => (answered(answer, key), CallOutcome::Unknown(None)),
+        let change = match self.sent {
+            Sent::Never => ReservationChange::Release(key),
+            Sent::Answered | Sent::Unanswered => answered(answer, key),
         };
+        let outcome = outcome(self.sent, None);
         let said = answer.ok().and_then(|message| message.metadata.as_ref());
         let (core, task) = (&self.core, &self.sink.key);
         let closed = match (self.live.is_reserved(), self.unrecorded_hold()) {

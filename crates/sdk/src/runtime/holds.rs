@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chancery_protocol::{
-    CallOutcome, Edge, Hold, JsonObject, Settled, Statement, USAGE_EXTENSION, Usage, UsageReport, Whereabouts,
+    CallOutcome, Edge, Hold, JsonObject, Settled, Statement, TaskState, USAGE_EXTENSION, Usage, UsageReport,
+    Whereabouts,
 };
 use chancery_store::Batch;
 use parking_lot::Mutex;
@@ -61,12 +62,7 @@ impl Holds {
         let (state, said) = batch.outcome().unzip();
         let usage = said.flatten().and_then(|said| reported(&*hold, said));
         if let Some(state) = state.filter(|state| state.is_terminal() || state.is_interrupted()) {
-            let outcome = match sent {
-                Sent::Never => CallOutcome::NotDispatched,
-                Sent::Answered => CallOutcome::Task(state),
-                Sent::Unanswered => CallOutcome::Unknown(Some(state)),
-            };
-            let settling = hold.settle(&key.id, outcome, usage);
+            let settling = hold.settle(&key.id, outcome(sent, Some(state)), usage);
             let told = match &settling.whereabouts {
                 None => JsonObject::single(USAGE_EXTENSION, &settling.statement),
                 Some(lineage) => JsonObject::from_value(&Told { usage: &settling.statement, lineage }),
@@ -125,6 +121,16 @@ impl Holds {
     /// What a call holds for a task.
     pub(super) fn of(&self, key: &TaskKey) -> Option<Arc<dyn Hold>> {
         self.0.lock().get(key).cloned()
+    }
+}
+
+/// What has become of a call.
+pub(super) fn outcome(sent: Sent, state: Option<TaskState>) -> CallOutcome {
+    match (sent, state) {
+        (Sent::Never, _) => CallOutcome::NotDispatched,
+        (Sent::Answered, Some(state)) => CallOutcome::Task(state),
+        (Sent::Answered, None) => CallOutcome::Answered,
+        (Sent::Unanswered, state) => CallOutcome::Unknown(state),
     }
 }
 

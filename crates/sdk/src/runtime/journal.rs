@@ -62,9 +62,6 @@ impl Core {
         batch: Box<Batch>,
         sent: Sent,
     ) -> Result<Appended, StoreError> {
-        if !self.store.can_be_unavailable() {
-            return self.append(key, batch, None, sent).await;
-        }
         self.insist(&key.id, || self.append(key, batch.clone(), None, sent)).await
     }
 

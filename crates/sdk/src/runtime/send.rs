@@ -39,7 +39,7 @@ impl Core {
         };
         let admission = admission(&call)?;
         let answer = match self.take(&scope, call, admission.clone(), waits).await? {
-            Taken::Starts(turn) => self.wait_for_turn(turn, waits).await?,
+            Taken::Starts(turn, _) => self.wait_for_turn(turn, waits).await?,
             Taken::Waits { live, answer, .. } => {
                 let answered = async {
                     let error = match answer.heard().await {
@@ -141,25 +141,20 @@ impl Core {
     ) -> Result<EventStream, Error> {
         let scope = self.scope(&call.context.principal);
         let admission = admission(&call)?;
-        match self.take(&scope, call, admission.clone(), CallerWaits::ForEvents).await? {
-            Taken::Starts(mut turn) => {
-                match turn.shown().await? {
-                    Some(Answer::Message(message)) => return only(message),
-                    Some(Answer::Task(_)) => return Err(ErrorCode::InvalidAgentResponse.into()),
-                    None => {}
-                }
-                let (store, end) = (self.store.clone(), Some(turn.end));
-                Ok(match turn.before {
-                    Some(before) => Subscription::with_snapshot(store, turn.live, &before, end)?,
-                    None => Subscription::after(store, turn.live, 0, end),
-                })
-            }
-            Taken::Waits { live, end, .. } => {
-                let (live, snapshot) = self.enter(&live.key).await?;
-                let store = self.store.clone();
-                Subscription::with_snapshot(store, live, &snapshot, Some(end))
-            }
-            Taken::Repeats(id) => self.stream_again(&TaskKey { scope, id }, admission).await,
+        let taken = self.take(&scope, call, admission.clone(), CallerWaits::ForEvents).await?;
+        let (live, end, before) = match taken {
+            Taken::Starts(mut turn, before) => match turn.shown().await? {
+                Some(Answer::Message(message)) => return only(message),
+                Some(Answer::Task(_)) => return Err(ErrorCode::InvalidAgentResponse.into()),
+                None => (turn.live, turn.end, before),
+            },
+            Taken::Waits { live, end, before, .. } => (live, end, before),
+            Taken::Repeats(id) => return self.stream_again(&TaskKey { scope, id }, admission).await,
+        };
+        let store = self.store.clone();
+        match before {
+            Some(before) => Subscription::with_snapshot(store, live, &before, Some(end)),
+            None => Ok(Subscription::after(store, live, 0, Some(end))),
         }
     }
 

@@ -7,7 +7,7 @@ use chancery_protocol::{
     Call, CallContext, Error, ErrorCode, Json, JsonObject, KeptTask, LINEAGE_EXTENSION, Message,
     SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task, USAGE_EXTENSION, Usage,
 };
-use chancery_store::{Admission, Snapshot};
+use chancery_store::Admission;
 use tokio::sync::oneshot;
 
 use super::drive::Drive;
@@ -31,6 +31,8 @@ pub(crate) struct Incoming {
     pub(crate) context: Box<CallContext>,
     pub(crate) admission: Option<Admission>,
     pub(crate) waits: CallerWaits,
+    /// Where its streams end, if that is before the task does.
+    pub(super) end: Arc<TurnEnd>,
 }
 
 /// What a turn finds of its task.
@@ -52,8 +54,6 @@ pub(super) struct StartedTurn {
     pub(super) sink: Arc<Sink>,
     /// Where its streams end, if that is before its task does.
     pub(super) end: Arc<TurnEnd>,
-    /// The task as it was before the message was taken into it.
-    pub(super) before: Option<Snapshot>,
     settled: oneshot::Receiver<Result<Answer, Error>>,
 }
 
@@ -67,13 +67,14 @@ impl Incoming {
         let Call { request, context } = call;
         let SendMessageRequest { mut message, configuration, metadata, .. } = *request;
         message.metadata = message.metadata.and_then(|said| said.without(LINEAGE_EXTENSION));
-        Box::new(Self { message, is_new: true, configuration, metadata, context, admission, waits })
+        let end = Arc::default();
+        Box::new(Self { message, is_new: true, configuration, metadata, context, admission, waits, end })
     }
 
     /// What was said before, for a turn that nobody has sent a message for.
     pub(super) fn again(message: Message, context: Box<CallContext>, waits: CallerWaits) -> Box<Self> {
-        let (is_new, configuration, metadata, admission) = (false, None, None, None);
-        Box::new(Self { message, is_new, configuration, metadata, context, admission, waits })
+        let (is_new, configuration, metadata, admission, end) = (false, None, None, None, Arc::default());
+        Box::new(Self { message, is_new, configuration, metadata, context, admission, waits, end })
     }
 }
 
@@ -92,7 +93,7 @@ impl Drive {
         let limit = now.checked_add(sink.core.spec.turn_timeout).unwrap_or(now + NEVER);
         let deadline = incoming.context.deadline.map_or(limit, |deadline| deadline.min(limit));
         let sink = Arc::new(sink);
-        let (task, waits) = (found.task.clone(), incoming.waits);
+        let (task, waits, end) = (found.task.clone(), incoming.waits, incoming.end.clone());
         let agent =
             sink.core.spec.agent.clone().start(Turn { incoming, found, deadline, sink: sink.clone() });
         Box::new(Self {
@@ -100,13 +101,12 @@ impl Drive {
             sink,
             agent,
             deadline,
-            end: Arc::default(),
+            end,
             reservation: None,
             sent: Sent::Answered,
             found: task,
             live,
             waits,
-            before: None,
             settled: None,
         })
     }
@@ -115,10 +115,9 @@ impl Drive {
     pub(super) fn start(mut self: Box<Self>) -> StartedTurn {
         let (tell_settled, settled) = oneshot::channel();
         self.settled = Some(tell_settled);
-        let (live, sink, end, before) =
-            (self.live.clone(), self.sink.clone(), self.end.clone(), self.before.take());
+        let (live, sink, end) = (self.live.clone(), self.sink.clone(), self.end.clone());
         tokio::spawn(self.run());
-        StartedTurn { live, sink, end, before, settled }
+        StartedTurn { live, sink, end, settled }
     }
 
     /// Tells whoever waits for it that the turn has ended, or that its task waits for somebody.
