@@ -320,14 +320,9 @@ impl<'a> Exchange<'a> {
         options.terms.extensions.clone_from(&context.extensions);
         options.terms.traceparent = context.traceparent.clone().filter(|_| tells);
         options.terms.lineage = lineage.filter(|_| tells);
-        options.terms.idempotency_key = Some(self.dispatch_key());
-        options
-    }
-
-    /// The idempotency key of the message that is on its way.
-    fn dispatch_key(&self) -> String {
         let secret = self.turn.sink.context_secret();
-        dispatch_key(&secret, self.turn.task_id(), self.state.sent)
+        options.terms.idempotency_key = Some(dispatch_key(&secret, self.turn.task_id(), self.state.sent));
+        options
     }
 
     /// Who wants to hear how a member of a pool does hears of the member that was chosen.

@@ -227,20 +227,20 @@ impl Exchange<'_> {
     /// Learns what the agent calls its task, unless it has another.
     pub(super) fn check_task(&mut self, task: &TaskId, context: Option<&ContextId>) -> Result<(), Failure> {
         match &self.state.task {
-            // It was learnt from what could not be read.
-            Some(known) if known == task && self.has_new_ids => self.learn(task, context),
-            Some(known) if known == task => Ok(()),
-            Some(_) => Err(self.broke_protocol("another task came where one was asked for")),
-            None if task.is_empty() || task.as_str().len() > MAX_ID_BYTES => {
-                Err(self.broke_protocol("the id of its task cannot be used"))
+            Some(known) if known != task => {
+                return Err(self.broke_protocol("another task came where one was asked for"));
             }
-            None => self.learn(task, context),
+            Some(_) if !self.has_new_ids => return Ok(()),
+            None if task.is_empty() || task.as_str().len() > MAX_ID_BYTES => {
+                return Err(self.broke_protocol("the id of its task cannot be used"));
+            }
+            // Its context may not have been read where its id was learnt.
+            _ => {}
         }
-    }
-
-    /// Notes what the agent calls its task.
-    pub(super) fn learn(&mut self, task: &TaskId, context: Option<&ContextId>) -> Result<(), Failure> {
-        self.state.learn(task, context);
+        self.state.task = Some(task.clone());
+        if let Some(context) = context.filter(|context| !context.is_empty()) {
+            self.state.context = Some(context.clone());
+        }
         self.has_new_ids = true;
         Ok(self.turn.set_state(&self.state)?)
     }

@@ -83,14 +83,6 @@ impl RemoteState {
             is_keyless: is_out,
         }
     }
-
-    /// Notes what the agent calls its task.
-    pub(super) fn learn(&mut self, task: &TaskId, context: Option<&ContextId>) {
-        self.task = Some(task.clone());
-        if let Some(context) = context.filter(|context| !context.is_empty()) {
-            self.context = Some(context.clone());
-        }
-    }
 }
 
 /// The context id that an agent is told in the place of ours: the same for the same caller and context, and another for

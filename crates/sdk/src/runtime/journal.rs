@@ -66,7 +66,7 @@ impl Core {
     }
 
     /// Tries again for as long as the store cannot take it.
-    async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
+    pub(super) async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
         id: &TaskId,
         commit: impl Fn() -> F,

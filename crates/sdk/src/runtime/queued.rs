@@ -20,7 +20,7 @@ use super::recover::last_said;
 use super::sink::Sink;
 use super::start::Incoming;
 use super::take::admission;
-use crate::agent::Sent;
+use crate::agent::{Outcome, Sent};
 use crate::turn::CallerWaits;
 
 /// Has calls let through that were waiting, or that go on by themselves.
@@ -90,10 +90,9 @@ impl Core {
                 }
             }
             Some(Err(error)) => {
-                let context_id = Some(sink.context_id().clone());
-                let rejected = (TaskState::Rejected, error.message());
-                let ended = self.end_without_turn(&live.key, context_id, rejected, Sent::Answered);
-                if let Err(error) = ended.await {
+                let (key, why) = (&live.key, || Outcome::rejected(error.message()));
+                let end = || self.end_task(key, Some(sink.context_id().clone()), why(), Sent::Answered);
+                if let Err(error) = self.insist(&key.id, end).await {
                     tracing::error!(task.id = %live.key.id, %error, "a task that waits is lost");
                 }
                 live.work.lock().running = None;

@@ -116,8 +116,11 @@ impl Core {
         {
             return Ok(false);
         }
-        let why = (TaskState::Failed, WHY);
-        self.end_without_turn(&key, context_id, why, Sent::Unanswered).await
+        let end = || self.end_task(&key, context_id.clone(), Outcome::failed(WHY), Sent::Unanswered);
+        match self.insist(&key.id, end).await {
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            ended => Ok(ended?.is_ok()),
+        }
     }
 
     /// Runs the turn of a task again. Whether there was anything to run.

@@ -53,10 +53,9 @@ struct Inner {
     hold: Option<Arc<dyn Hold>>,
     /// What clients have said that no event shows yet.
     said: Vec<Message>,
-    /// What earlier turns of the task consumed.
+    /// What the turns of the task have consumed, and whether this one has reported anything.
     consumed: Usage,
-    /// What this turn has reported.
-    usage: Option<Usage>,
+    has_reported: bool,
     artifacts: u32,
 }
 
@@ -159,13 +158,14 @@ impl Sink {
     /// Adds to what was consumed, and gives the whole.
     pub(crate) fn add_usage(&self, usage: Usage) -> Usage {
         let mut inner = self.inner.lock();
-        inner.usage.get_or_insert_default().add(usage);
-        inner.total_usage()
+        inner.has_reported = true;
+        inner.consumed.add(usage);
+        inner.consumed
     }
 
     /// What has been consumed by now.
     pub(crate) fn usage(&self) -> Usage {
-        self.inner.lock().total_usage()
+        self.inner.lock().consumed
     }
 
     /// Waits until the turn has come so far. An error if it is over before that.
@@ -320,7 +320,7 @@ impl Sink {
         if !matches!(outcome.forwarded.as_deref(), Some(StreamResponse::Task(_))) {
             inner.open();
         }
-        let total = inner.usage.map(|_| inner.total_usage());
+        let total = Some(inner.consumed).filter(|_| inner.has_reported);
         let usage = total.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
         if let Some(last) = outcome.forwarded {
             return inner.record(self, *last);
@@ -395,12 +395,6 @@ impl Inner {
         {
             self.batch.create(task);
         }
-    }
-
-    fn total_usage(&self) -> Usage {
-        let mut total = self.consumed;
-        total.add(self.usage.unwrap_or_default());
-        total
     }
 
     fn ensure_working(&mut self, sink: &Sink) {
