@@ -10,7 +10,7 @@ use chancery_protocol::{
     ContextId, ErrorCode, GetTaskRequest, Request, SendMessageResponse, StreamResponse,
     SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatusUpdateEvent,
 };
-use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::clean::name_origin;
@@ -22,8 +22,6 @@ use crate::agent::{Failure, Outcome};
 use crate::client::{ClientError, Feed, Options};
 use crate::runtime::Delivered;
 
-/// How many answers to delivered messages may wait.
-const ANSWERS: usize = 16;
 /// How long an id of an agent's may be.
 const MAX_ID_BYTES: usize = 1024;
 
@@ -45,20 +43,25 @@ pub(super) type DeliveryAnswer = (Delivered, Result<SendMessageResponse, ClientE
 impl Exchange<'_> {
     /// Follows the task until it ends or asks back.
     pub(super) async fn follow(&mut self, mut progress: Progress) -> Result<Outcome, Failure> {
-        let (answers, mut answered) = mpsc::channel::<DeliveryAnswer>(ANSWERS);
+        let mut deliveries = JoinSet::new();
         loop {
             let before = self.turn.sink.recorded();
             let ended = tokio::select! {
                 biased;
-                Some((delivered, answer)) = answered.recv() => self.answered(delivered, answer).await?,
+                Some(Ok((delivered, answer))) = deliveries.join_next() => self.answered(delivered, answer).await?,
                 news = self.hear(&mut progress) => match news {
                     Ok(news) => self.take_news(&mut progress, news).await?,
                     Err(error) => self.failed(&mut progress, &error)?,
                 },
-                delivered = self.turn.sink.delivered() => self.deliver(delivered, answers.clone()).await?,
+                delivered = self.turn.sink.delivered() => {
+                    self.deliver(delivered, &mut deliveries).await?;
+                    None
+                }
             };
             if let Some(outcome) = ended {
                 progress.source.leave();
+                // Who is not answered yet is told how the task has ended.
+                deliveries.detach_all();
                 return Ok(outcome);
             }
             if self.turn.sink.recorded() > before {
