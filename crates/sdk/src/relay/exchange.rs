@@ -26,8 +26,6 @@ use crate::turn::{CallerWaits, Turn};
 const LATE_ANSWER: Duration = Duration::from_secs(30);
 /// How long to wait before asking for a card again.
 const CARD_PAUSE: Duration = Duration::from_millis(500);
-/// For a timeout that the clock cannot count to.
-const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What peers of an older design say of who calls, in metadata.
 const OLD_IDENTITY: &str = "ruvector";
 
@@ -86,10 +84,7 @@ impl<'a> Exchange<'a> {
             _ => self.send_and_follow().await,
         };
         // A task that waits for its client stays with the agent.
-        self.is_over = match &ended {
-            Ok(outcome) => outcome.ends_task(self.known),
-            Err(_) => !self.known.is_interrupted() || self.is_unparked,
-        };
+        self.is_over = !self.known.is_interrupted() || ended.is_err() && self.is_unparked;
         ended
     }
 
@@ -194,9 +189,9 @@ impl<'a> Exchange<'a> {
             }
             let mut options = self.options(&self.turn.incoming.context, lineage.clone());
             // The turn ends in time; what comes a little later says which task is to be canceled.
-            let now = Instant::now();
-            let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
-            options.deadline = Some(self.turn.deadline().min(latest) + LATE_ANSWER);
+            let (end, latest) =
+                (self.turn.deadline(), Instant::now().checked_add(self.agent.settings.answer_timeout));
+            options.deadline = Some(latest.map_or(end, |latest| latest.min(end)) + LATE_ANSWER);
             match self.exchange(request, options, streams).await {
                 Ok(first) => return Ok(Ok(first)),
                 Err(error) if self.refuses_context(&error) => {
