@@ -64,7 +64,7 @@ struct Inner {
 enum Phase {
     /// The task does not exist; the first event creates it.
     Unopened(Box<Task>),
-    /// It exists, and nobody has said that work goes on.
+    /// It exists, and has to be said to be worked on.
     Open,
     /// It is said to be worked on.
     #[default]
@@ -194,12 +194,8 @@ impl Sink {
         let mut event = Some(event);
         let has_room = |inner: &mut Inner| {
             let event = event.take_if(|_| !inner.closed && !is_full(&inner.batch))?;
-            match event {
-                StreamResponse::Task(_) => {}
-                StreamResponse::ArtifactUpdate(_) if !self.core.spec.works_elsewhere => {
-                    inner.ensure_working(self);
-                }
-                _ => inner.open(),
+            if let StreamResponse::ArtifactUpdate(_) = event {
+                inner.ensure_working(self);
             }
             inner.record(self, event);
             Some(())
@@ -309,7 +305,7 @@ impl Sink {
 
     /// Creates the task, if that is still to be done.
     pub(crate) fn open(&self) {
-        self.inner.lock().open();
+        self.inner.lock().open(self);
         self.changed.notify_waiters();
     }
 
@@ -317,9 +313,6 @@ impl Sink {
     pub(crate) fn conclude(&self, outcome: Outcome) {
         let mut inner = self.inner.lock();
         inner.closed = true;
-        if !matches!(outcome.forwarded.as_deref(), Some(StreamResponse::Task(_))) {
-            inner.open();
-        }
         let total = Some(inner.consumed).filter(|_| inner.has_reported);
         let usage = total.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
         if let Some(last) = outcome.forwarded {
@@ -367,7 +360,7 @@ impl Sink {
             let changed = self.changed.notified();
             {
                 let mut inner = self.inner.lock();
-                if matches!(inner.phase, Phase::Open) && !self.core.spec.works_elsewhere {
+                if matches!(inner.phase, Phase::Open) {
                     inner.ensure_working(self);
                 }
                 // A new state alone can wait for the next event.
@@ -389,16 +382,18 @@ pub(super) fn is_full(batch: &Batch) -> bool {
 // === impl Inner ===
 
 impl Inner {
-    fn open(&mut self) {
+    /// Creates the task, if that is still to be done. Whether it is worked on elsewhere is not for us to say.
+    fn open(&mut self, sink: &Sink) {
+        let opened = if sink.core.spec.works_elsewhere { Phase::Working } else { Phase::Open };
         if matches!(self.phase, Phase::Unopened(_))
-            && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
+            && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, opened)
         {
             self.batch.create(task);
         }
     }
 
     fn ensure_working(&mut self, sink: &Sink) {
-        self.open();
+        self.open(sink);
         if !matches!(self.phase, Phase::Working) {
             self.record(sink, sink.status_event(TaskState::Working, None, None));
         }
@@ -410,6 +405,7 @@ impl Inner {
         match event {
             StreamResponse::Task(task) => self.record_task(sink, task),
             StreamResponse::StatusUpdate(mut update) => {
+                self.open(sink);
                 self.phase = Phase::Working;
                 (update.task_id, update.context_id) = (sink.key.id.clone(), sink.context_id.clone());
                 update.status.timestamp = Some(sink.core.store.clock().millis());
@@ -417,6 +413,7 @@ impl Inner {
                 self.batch.status(update, std::mem::take(&mut self.said));
             }
             StreamResponse::ArtifactUpdate(mut update) => {
+                self.open(sink);
                 (update.task_id, update.context_id) = (sink.key.id.clone(), sink.context_id.clone());
                 self.batch.artifact(update);
             }
