@@ -191,9 +191,9 @@ impl Runtime {
         *self.core.readmitter.write() = Some(readmitter);
     }
 
-    /// The agent, for a call that may be made.
+    /// The agent, for a call that may be made: extensions that it requires must be activated.
     fn checked<R>(&self, call: &Call<R>) -> Result<Arc<Core>, Error> {
-        self.core.check(&call.context)?;
+        check_extensions(&self.core.spec.extensions, &call.context.extensions)?;
         Ok(self.core.clone())
     }
 
@@ -279,7 +279,8 @@ impl Endpoint for Runtime {
     }
 
     fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
-        Box::pin(detached(self.core.clone().enqueue(queued)))
+        let core = self.checked(&queued.call);
+        Box::pin(async { detached(core?.enqueue(queued)).await })
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
@@ -319,11 +320,6 @@ impl Core {
             _ => None,
         };
         Ok(TaskKey { scope, id: found.unwrap_or_else(|| asked.clone()) })
-    }
-
-    /// Extensions that the agent requires must be activated by every call.
-    fn check(&self, context: &CallContext) -> Result<(), Error> {
-        check_extensions(&self.spec.extensions, &context.extensions)
     }
 
     fn check_streaming(&self) -> Result<(), Error> {

@@ -40,7 +40,6 @@ impl Core {
     /// Opens the task of a message that is not let through yet.
     pub(super) async fn enqueue(self: Arc<Self>, queued: Box<Queued>) -> Result<TaskView, Error> {
         let Queued { call, admitted } = *queued;
-        self.check(&call.context)?;
         self.check_message(&call.request)?;
         let scope = self.scope(&call.context.principal);
         let history_length = call.request.configuration.as_ref().and_then(|wanted| wanted.history_length);
