@@ -42,11 +42,21 @@ struct Wire<'a> {
     params: Option<&'a RawValue>,
 }
 
+/// An error as an answer has it.
 #[derive(Serialize)]
-struct ErrorObject<'a> {
+pub struct ErrorObject<'a> {
     code: i32,
     message: &'a str,
     data: crate::error::Details<'a>,
+}
+
+// === impl ErrorObject ===
+
+impl<'a> ErrorObject<'a> {
+    /// The error with the code of v1.0.
+    pub fn of(error: &'a Error) -> Self {
+        Self { code: error.code().row().jsonrpc, message: error.message(), data: error.details() }
+    }
 }
 
 // === impl RequestId ===
@@ -279,9 +289,8 @@ pub fn write_error_as(out: &mut Vec<u8>, id: &RequestId<'_>, code: i32, error: &
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id.as_str().as_bytes());
     out.extend_from_slice(br#","error":"#);
-    let object = ErrorObject { code, message: error.message(), data: error.details() };
     // Writing strings and numbers into memory cannot fail.
-    let _ = write_json(out, &object);
+    let _ = write_json(out, &ErrorObject { code, ..ErrorObject::of(error) });
     out.push(b'}');
 }
 

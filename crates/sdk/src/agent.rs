@@ -307,15 +307,6 @@ impl Outcome {
         self
     }
 
-    /// Whether the task is over, where an outcome that was forwarded leaves it in this state.
-    #[cfg(feature = "client")]
-    pub(crate) fn ends_task(&self, forwarded: TaskState) -> bool {
-        match self.forwarded {
-            Some(_) => forwarded.is_terminal(),
-            None => self.state.is_terminal(),
-        }
-    }
-
     /// The client has canceled it.
     pub(crate) fn canceled() -> Self {
         Self { state: TaskState::Canceled, ..Self::completed() }

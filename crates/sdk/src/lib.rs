@@ -78,7 +78,7 @@ pub use chancery_store as store;
 pub use client::*;
 #[cfg(feature = "client")]
 pub use relay::{Relay, RelayPeers};
-pub use runtime::{Delivered, Notifier, Runtime};
+pub use runtime::{Notifier, Runtime};
 #[cfg(feature = "server")]
 pub use server::*;
 pub use spec::{AgentSpec, is_agent_name};

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Outcome;
-use crate::runtime::{Delivered, Found, Incoming, Sink};
+use crate::runtime::{Found, Incoming, Sink};
 
 /// One turn: a message, and everything needed to answer it.
 ///
@@ -182,16 +182,6 @@ impl Turn {
         let hold = self.sink.readmit().await?;
         self.sink.set_hold(hold);
         Ok(())
-    }
-
-    /// The next message that comes for the task while this turn runs. One that is not taken waits for the turn to end.
-    pub async fn delivered(&self) -> Delivered {
-        let delivered = self.sink.delivered().await;
-        if let Some(hold) = delivered.hold_for_task() {
-            self.sink.set_hold(Some(hold));
-        }
-        self.sink.said(delivered.message().clone());
-        delivered
     }
 
     /// The task as the journal has it, with all that this turn has emitted.

@@ -96,14 +96,6 @@ impl Store {
         self.clock().now()
     }
 
-    /// Whether a commit can fail because the store cannot be written to at the time.
-    pub fn can_be_unavailable(&self) -> bool {
-        match self {
-            Self::Memory(_) => false,
-            Self::Sqlite(_) => true,
-        }
-    }
-
     /// The clock of this store.
     pub fn clock(&self) -> &Clock {
         match self {

@@ -78,8 +78,7 @@ impl EventFrames {
 
     pub(crate) fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut out = BytesMut::new();
-        // What is not at hand would have to be made, and whoever sends this asks for more anyway.
-        while !self.over && (out.is_empty() || out.len() < FRAME_BYTES && self.events.size_hint().0 > 0) {
+        while !self.over && out.len() < FRAME_BYTES {
             match self.events.as_mut().poll_next(context) {
                 Poll::Ready(Some(Ok(event))) => self.write_event(&mut out, &event),
                 Poll::Ready(Some(Err(error))) => {
@@ -108,11 +107,7 @@ impl EventFrames {
             Framing::Rest(_) => b"id: \ndata: \n\n".len(),
         };
         let length = around + number.len() + self.head.len() + event.json.len();
-        if out.capacity() - out.len() < length {
-            // Room for those that are at hand as well, which are about as long. For one alone it is exact, so that nothing
-            // more is needed to hand it on.
-            out.reserve(length + FRAME_BYTES.min((length + 8) * self.events.size_hint().0));
-        }
+        out.reserve(length);
         if event.number > 0 {
             out.extend_from_slice(b"id: ");
             out.extend_from_slice(number.as_bytes());

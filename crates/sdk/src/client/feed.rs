@@ -50,6 +50,11 @@ impl Feed {
         self.last
     }
 
+    /// Whether an event has come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     /// All that mattered has been said, however the stream ends.
     pub(crate) fn satisfied(&mut self) {
         std::mem::take(&mut self.watch).answered();

@@ -8,7 +8,6 @@ use chancery_protocol::{
     CancelTaskRequest, Error, ErrorCode, Message, PoolWatch, Principal, Request, Task, TaskId, TaskState,
 };
 
-use super::clean::Scrubber;
 use super::exchange::Exchange;
 use super::peers::{Peer, RelayPeers};
 use super::state::RemoteState;
@@ -68,7 +67,7 @@ impl Agent for RemoteAgent {
 
     async fn cancel(&self, task: TaskHandle) -> Result<Cancellation, Error> {
         let Some((client, there)) = self.whereabouts(&task) else { return Ok(Cancellation::Unknown) };
-        let scrubber = Scrubber::new(RemoteState::of_task(&task).tokens);
+        let scrubber = RemoteState::of_task(&task).scrubber;
         let mut canceled = match ask_to_cancel(&client, there).await {
             Ok(canceled) => canceled.status,
             Err(error) => match error.code() {

@@ -25,17 +25,18 @@ struct TaskProvenance<'a> {
 }
 
 /// Adds the agent's own ids to the metadata of a task or a status. Whether there is room for them.
-pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState, scrubber: &Scrubber) -> bool {
+pub(super) fn name_origin(event: &mut StreamResponse, state: &RemoteState) -> bool {
     let metadata = match event {
         StreamResponse::Task(task) => &mut task.metadata,
         StreamResponse::StatusUpdate(update) => &mut update.metadata,
         StreamResponse::ArtifactUpdate(_) | StreamResponse::Message(_) => return false,
     };
     let Some(task_id) = &state.task else { return false };
+    let (scrubber, context) = (&state.scrubber, state.context.as_ref().filter(|context| !context.is_empty()));
     let provenance = TaskProvenance {
         member: &state.remote,
         task_id: scrubber.without_tokens(task_id.as_str()),
-        context_id: state.context.as_ref().map(|context| scrubber.without_tokens(context.as_str())),
+        context_id: context.map(|context| scrubber.without_tokens(context.as_str())),
     };
     if let Ok(origin) = JsonObject::single(PROVENANCE_EXTENSION, &provenance) {
         *metadata = Some(match metadata.take() {
@@ -58,14 +59,12 @@ pub(crate) fn is_ours_to_say(uri: &str) -> bool {
 
 /// Takes out of what an agent says what is not for its caller: the lineage tokens that it was sent, and what only we may say.
 /// Tokens are known by their digests, since they are never stored.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scrubber {
-    tokens: Vec<TokenDigest>,
-}
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Scrubber(Vec<TokenDigest>);
 
 /// By what a lineage token is known again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TokenDigest {
+struct TokenDigest {
     digest: String,
     /// Where its two dots are, and how long it is.
     dots: [usize; 2],
@@ -105,30 +104,29 @@ fn digest(token: &[u8]) -> String {
 }
 
 impl Scrubber {
-    /// One that knows the tokens of earlier turns.
-    pub(super) fn new(tokens: Vec<TokenDigest>) -> Self {
-        Self { tokens }
+    /// The agent is about to be sent this token, which it must not tell anybody.
+    pub(super) fn sent(&mut self, token: &str) {
+        let digest = TokenDigest::of(token);
+        if !self.0.contains(&digest) {
+            self.0.push(digest);
+            self.0.drain(..self.0.len().saturating_sub(TOKENS));
+        }
     }
 
-    /// The agent is about to be sent this token. Gives all that are known.
-    pub(super) fn sent(&mut self, token: &str) -> &[TokenDigest] {
-        let digest = TokenDigest::of(token);
-        if !self.tokens.contains(&digest) {
-            self.tokens.push(digest);
-            self.tokens.drain(..self.tokens.len().saturating_sub(TOKENS));
-        }
-        &self.tokens
+    /// Whether no token is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Where a text tells a token: wherever it stands, and whatever it touches.
     fn tokens_in(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
-        if self.tokens.is_empty() {
+        if self.0.is_empty() {
             return found;
         }
         for dot in text.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(dot, _)| dot) {
             if found.last().is_none_or(|last| dot >= last.end) {
-                found.extend(self.tokens.iter().find_map(|token| token.around(text, dot)));
+                found.extend(self.0.iter().find_map(|token| token.around(text, dot)));
             }
         }
         found
@@ -270,8 +268,8 @@ mod tests {
     #[test]
     fn a_token_is_taken_out_wherever_it_stands() {
         let token = format!("{}.{}.{}", "h".repeat(30), "c".repeat(60), "s".repeat(43));
-        let mut earlier = Scrubber::default();
-        let scrubber = Scrubber::new(earlier.sent(&token).to_vec());
+        let mut scrubber = Scrubber::default();
+        scrubber.sent(&token);
         let other = "o".repeat(30) + &token[30..];
         let mut parts = vec![
             Part::text(format!("my token is {token}. Another is {other}")),

@@ -1,7 +1,7 @@
 //! Messages that come for a task while it is followed: sent on, and answered when the task shows what came of them.
 
 use chancery_protocol::{Request, SendMessageResponse, StreamResponse};
-use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::exchange::Exchange;
 use super::follow::DeliveryAnswer;
@@ -10,34 +10,23 @@ use crate::client::ClientError;
 use crate::runtime::Delivered;
 
 impl Exchange<'_> {
-    /// Sends a message on that came while the task is followed. What comes of it is heard of by [`Exchange::answered`].
+    /// Sends a message on that came while the task is followed. What comes of it is for [`Exchange::answered`].
     pub(super) async fn deliver(
         &mut self,
         delivered: Delivered,
-        answers: mpsc::Sender<DeliveryAnswer>,
-    ) -> Result<Option<Outcome>, Failure> {
+        deliveries: &mut JoinSet<DeliveryAnswer>,
+    ) -> Result<(), Failure> {
         self.state.sent += 1;
-        if let Some(token) = delivered.incoming().context.hold.as_ref().and_then(|hold| hold.lineage()) {
-            self.remember_token(token);
-        }
-        self.turn.set_state(&self.state)?;
-        self.turn.dispatch().await?;
-        let said = delivered.incoming();
+        let said = &delivered.incoming;
         let lineage = said.context.hold.as_ref().and_then(|hold| hold.lineage()).map(str::to_owned);
+        self.write_down(lineage.as_deref()).await?;
         let request = self.request(said).await;
         let mut options = self.options(&said.context, lineage);
         (options.retries, options.deadline) = (Some(0), said.context.deadline);
-        let (client, scrubber) = (self.peer.client.clone(), self.scrubber.clone());
-        tokio::spawn(async move {
-            let answer = client.ask(Request::SendMessage(request), options).await;
-            // If the turn has ended meanwhile, the task says how.
-            if let Err(mpsc::error::SendError((delivered, Err(error)))) =
-                answers.send((Box::new(delivered), answer)).await
-            {
-                delivered.answer(Err(scrubber.told(error))).await;
-            }
-        });
-        Ok(None)
+        let client = self.peer.client.clone();
+        deliveries
+            .spawn(async move { (delivered, client.ask(Request::SendMessage(request), options).await) });
+        Ok(())
     }
 
     pub(super) async fn answered(
@@ -49,14 +38,14 @@ impl Exchange<'_> {
             Ok(SendMessageResponse::Task(task)) => self.take(StreamResponse::Task(task), false).await,
             Ok(SendMessageResponse::Message(_)) => Ok(None),
             Err(error) => {
-                delivered.answer(Err(self.scrubber.told(error))).await;
+                let _ = delivered.answer.send(Err(self.state.scrubber.told(error)));
                 return Ok(None);
             }
         };
         // What ends the turn is committed after this, and answers the message then.
         if let Ok(None) = &taken {
             let _ = self.turn.sink.flush().await;
-            tokio::spawn(delivered.answer_when_shown());
+            let _ = delivered.answer.send(Ok(()));
         }
         taken
     }

@@ -1,5 +1,7 @@
 //! What callers are told when the agent behind a relay does not do what it should.
 
+use std::time::Duration;
+
 use chancery_protocol::{CHANCERY_DOMAIN, Error, ErrorCode};
 
 use crate::agent::Sent;
@@ -92,12 +94,16 @@ fn in_its_own_name(error: Error) -> Error {
         return error;
     }
     let text = format!("The agent behind this one refuses the call: {}", error.message());
-    let told = Error::with_message(error.code(), text);
-    match error.wait() {
-        Some(wait) => told.retry_after(wait),
-        None => told,
+    let wait = error.wait();
+    later(Error::with_message(error.code(), text).caused_by(error), wait)
+}
+
+/// An error that says when to try again, if that is known.
+fn later(error: Error, wait: Option<Duration>) -> Error {
+    match wait {
+        Some(wait) => error.retry_after(wait),
+        None => error,
     }
-    .caused_by(error)
 }
 
 /// Nobody answered, or nothing that could be read.
@@ -124,17 +130,11 @@ fn unanswered(failed: ClientError) -> Error {
         ErrorCode::InvalidAgentResponse => Breach::BrokeProtocol.text(),
         _ => return error,
     };
-    let told = Error::with_message(error.code(), text).caused_by(error);
-    match after {
-        Some(wait) => told.retry_after(wait),
-        None => told,
-    }
+    later(Error::with_message(error.code(), text).caused_by(error), after)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

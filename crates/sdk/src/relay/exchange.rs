@@ -1,31 +1,31 @@
 //! One turn with an agent elsewhere: the message on its way there, and what is made of what comes back.
 
 use std::fmt::Display;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    AgentCard, BoxFuture, CallContext, LINEAGE_EXTENSION, Message, Operation, Request, SendMessageRequest,
+    AgentCard, CallContext, ContextId, LINEAGE_EXTENSION, Message, Operation, Request, SendMessageRequest,
     SendMessageResponse, StreamResponse, TaskId, TaskState,
 };
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::agent::{RemoteAgent, cancel_there};
-use super::clean::Scrubber;
 use super::errors::{Breach, cannot_be_watched, fate};
 use super::peers::Peer;
-use super::source::Source;
+use super::source::{Progress, Source};
 use super::state::{RemoteState, context_there, dispatch_key};
 use crate::agent::{Failure, Outcome};
 use crate::client::{Client, ClientError, Fault, Feed, Options, Watch};
-use crate::runtime::{DetachOnDrop, Incoming, check_extensions, spawn};
+use crate::runtime::{Incoming, check_extensions, spawn};
 use crate::turn::{CallerWaits, Turn};
 
 /// How long an answer is read for that nobody waits for any more: it says which task there is to cancel.
 const LATE_ANSWER: Duration = Duration::from_secs(30);
 /// How long to wait before asking for a card again.
 const CARD_PAUSE: Duration = Duration::from_millis(500);
-/// For a timeout that the clock cannot count to.
-const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What peers of an older design say of who calls, in metadata.
 const OLD_IDENTITY: &str = "ruvector";
 
@@ -41,13 +41,10 @@ pub(super) struct Exchange<'a> {
     pub(super) state: RemoteState,
     /// The state that the task is in here, as far as this turn has come.
     pub(super) known: TaskState,
-    pub(super) scrubber: Scrubber,
     /// Whether a task that waits has been admitted anew, and has said nothing but artifacts since.
     pub(super) is_unparked: bool,
     /// Whether the agent's ids are known, and the caller has not been told.
     pub(super) has_new_ids: bool,
-    /// Whether the agent refuses contexts that it has not given.
-    refuses_contexts: bool,
     /// Whether the member of the pool no longer has the task when this ends.
     is_over: bool,
 }
@@ -73,19 +70,7 @@ impl<'a> Exchange<'a> {
         };
         let state = RemoteState::of_turn(turn);
         let peer = agent.peer_for(turn, &state)?;
-        let scrubber = Scrubber::new(state.tokens.clone());
-        Ok(Self {
-            agent,
-            turn,
-            peer,
-            state,
-            known,
-            scrubber,
-            is_unparked: false,
-            has_new_ids: false,
-            refuses_contexts: false,
-            is_over: true,
-        })
+        Ok(Self { agent, turn, peer, state, known, is_unparked: false, has_new_ids: false, is_over: true })
     }
 
     pub(super) async fn run(mut self) -> Result<Outcome, Failure> {
@@ -94,15 +79,12 @@ impl<'a> Exchange<'a> {
             (true, _) => self.refresh().await,
             (false, Some(_)) if self.turn.is_resumed() => {
                 self.turn.dispatch().await?;
-                self.follow(Source::Watch).await
+                self.follow(Progress::new(Source::Watch)).await
             }
             _ => self.send_and_follow().await,
         };
         // A task that waits for its client stays with the agent.
-        self.is_over = match &ended {
-            Ok(outcome) => outcome.ends_task(self.known),
-            Err(_) => !self.known.is_interrupted() || self.is_unparked,
-        };
+        self.is_over = !self.known.is_interrupted() || ended.is_err() && self.is_unparked;
         ended
     }
 
@@ -130,7 +112,7 @@ impl<'a> Exchange<'a> {
             tried.push(self.peer.name.clone());
             let next = self.agent.peers.untried(&tried).filter(|_| self.state.task.is_none());
             let Some(next) = next else {
-                return Err(Failure::protocol(self.scrubber.told(error)).never_sent());
+                return Err(Failure::protocol(self.state.scrubber.told(error)).never_sent());
             };
             tracing::info!(from = &*self.peer.name, to = &*next.name, %error, "the next member of the pool is tried");
             self.agent.ended(self.turn.principal(), self.turn.task_id());
@@ -142,13 +124,15 @@ impl<'a> Exchange<'a> {
             FirstEvent::Read(first) => *first,
             FirstEvent::Unread(there) => {
                 self.check_task(&there, None)?;
-                return self.follow(stream.map_or(Source::Look, Source::Unread)).await;
+                let mut progress = Progress::new(stream.map_or(Source::Look, Source::Stream));
+                progress.cannot_read();
+                return self.follow(progress).await;
             }
         };
         if let StreamResponse::Message(_) = first {
             stream.into_iter().for_each(|mut events| events.satisfied());
             return match self.state.task {
-                None => Ok(Outcome::forwarded(self.scrubber.scrub(first))),
+                None => Ok(Outcome::forwarded(self.state.scrubber.scrub(first))),
                 Some(_) => Err(self.broke_protocol("a message came where a task had begun")),
             };
         }
@@ -159,7 +143,7 @@ impl<'a> Exchange<'a> {
                 source.leave();
                 Ok(outcome)
             }
-            None => self.follow(source).await,
+            None => self.follow(Progress::new(source)).await,
         }
     }
 
@@ -195,9 +179,7 @@ impl<'a> Exchange<'a> {
         }
         self.state.remote = self.peer.name.clone();
         let lineage = self.turn.lineage();
-        lineage.iter().for_each(|token| self.remember_token(token));
-        self.turn.set_state(&self.state)?;
-        self.turn.dispatch().await?;
+        self.write_down(lineage.as_deref()).await?;
         let mut refused = None;
         loop {
             let mut request = self.request(&self.turn.incoming).await;
@@ -207,13 +189,13 @@ impl<'a> Exchange<'a> {
             }
             let mut options = self.options(&self.turn.incoming.context, lineage.clone());
             // The turn ends in time; what comes a little later says which task is to be canceled.
-            let now = Instant::now();
-            let latest = now.checked_add(self.agent.settings.answer_timeout).unwrap_or(now + A_DAY);
-            options.deadline = Some(self.turn.deadline().min(latest) + LATE_ANSWER);
+            let (end, latest) =
+                (self.turn.deadline(), Instant::now().checked_add(self.agent.settings.answer_timeout));
+            options.deadline = Some(latest.map_or(end, |latest| latest.min(end)) + LATE_ANSWER);
             match self.exchange(request, options, streams).await {
                 Ok(first) => return Ok(Ok(first)),
                 Err(error) if self.refuses_context(&error) => {
-                    (self.refuses_contexts, refused) = (true, Some(error));
+                    (self.state.context, refused) = (Some(ContextId::from("")), Some(error));
                 }
                 // Its card says otherwise.
                 Err(error) if streams && cannot_be_watched(&error) => {
@@ -229,9 +211,11 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// The agent is about to be sent a token, which it must not tell anybody.
-    pub(super) fn remember_token(&mut self, token: &str) {
-        self.state.tokens = self.scrubber.sent(token).to_vec();
+    /// Has it written down that a message is about to be sent, before it is.
+    pub(super) async fn write_down(&mut self, lineage: Option<&str>) -> Result<(), Failure> {
+        lineage.into_iter().for_each(|token| self.state.scrubber.sent(token));
+        self.turn.set_state(&self.state)?;
+        Ok(self.turn.dispatch().await?)
     }
 
     /// What the agent requires is required here: a call without it would be refused there, and charged.
@@ -269,14 +253,25 @@ impl<'a> Exchange<'a> {
             Ok((first, Some(Box::new(events))))
         };
         let (client, sink) = (self.peer.client.clone(), self.turn.sink.clone());
-        let outstanding = DetachOnDrop::with(Box::pin(answer), move |late| {
-            if !sink.is_abandoned() {
-                spawn(cancel_late_answer(client, late));
+        let (mut tell, told) = oneshot::channel();
+        spawn(async move {
+            let mut answer = pin!(answer);
+            let answer = tokio::select! {
+                answer = &mut answer => Ok(answer),
+                () = tell.closed() => timeout(LATE_ANSWER, answer).await,
+            };
+            if let Ok(answer) = answer
+                && let Err(Ok((late, _))) = tell.send(answer)
+                && !sink.is_abandoned()
+            {
+                cancel_late(client, late);
             }
         });
         let after = self.agent.settings.answer_timeout;
-        let late = |_| Err(ClientError::TimedOut { what: "the answer to a message", after });
-        tokio::time::timeout(after, outstanding).await.unwrap_or_else(late)
+        match timeout(after, told).await {
+            Ok(Ok(answer)) => answer,
+            _ => Err(ClientError::TimedOut { what: "the answer to a message", after }),
+        }
     }
 
     /// A message as the agent is to get it: under the ids that the agent knows, and without what is not its business.
@@ -302,10 +297,8 @@ impl<'a> Exchange<'a> {
         let sink = &self.turn.sink;
         message.task_id = self.state.task.clone();
         let derived = || context_there(&sink.context_secret(), sink.scope(), self.turn.context_id());
-        message.context_id = match &self.state.context {
-            Some(context) => Some(context.clone()).filter(|context| !context.is_empty()),
-            None => (!self.refuses_contexts).then(derived),
-        };
+        let context = self.state.context.clone().unwrap_or_else(derived);
+        message.context_id = Some(context).filter(|context| !context.is_empty());
         let mut known = Vec::with_capacity(message.reference_task_ids.len());
         for id in std::mem::take(&mut message.reference_task_ids) {
             let Some(found) = sink.sibling(&id).await else { continue };
@@ -322,14 +315,9 @@ impl<'a> Exchange<'a> {
         options.terms.extensions.clone_from(&context.extensions);
         options.terms.traceparent = context.traceparent.clone().filter(|_| tells);
         options.terms.lineage = lineage.filter(|_| tells);
-        options.terms.idempotency_key = Some(self.dispatch_key());
-        options
-    }
-
-    /// The idempotency key of the message that is on its way.
-    fn dispatch_key(&self) -> String {
         let secret = self.turn.sink.context_secret();
-        dispatch_key(&secret, self.turn.task_id(), self.state.sent)
+        options.terms.idempotency_key = Some(dispatch_key(&secret, self.turn.task_id(), self.state.sent));
+        options
     }
 
     /// Who wants to hear how a member of a pool does hears of the member that was chosen.
@@ -344,7 +332,7 @@ impl<'a> Exchange<'a> {
         let ClientError::Peer(error) = error else { return false };
         let names_context = error.violations().iter().any(|violation| violation.field.contains("context"))
             || error.message().to_ascii_lowercase().contains("context");
-        names_context && self.state.context.is_none() && !self.refuses_contexts && self.state.task.is_none()
+        names_context && self.state.context.is_none() && self.state.task.is_none()
     }
 
     /// A message that the agent has not taken. What says that the task is lost ends it.
@@ -354,7 +342,7 @@ impl<'a> Exchange<'a> {
             Some(breach @ (Breach::Forgotten | Breach::BrokeProtocol)) if self.state.task.is_some() => {
                 self.give_up(breach, &error)
             }
-            _ => Failure::protocol(self.scrubber.told(error)),
+            _ => Failure::protocol(self.state.scrubber.told(error)),
         };
         Failure { sent, ..failure }
     }
@@ -401,9 +389,8 @@ impl Drop for Exchange<'_> {
     }
 }
 
-/// Waits for an answer that says which task there is to cancel.
-async fn cancel_late_answer(client: Client, answer: BoxFuture<'static, Result<First, ClientError>>) {
-    let Ok(Ok((late, _))) = tokio::time::timeout(LATE_ANSWER, answer).await else { return };
+/// An answer that nobody waits for any more says which task there is to cancel.
+fn cancel_late(client: Client, late: FirstEvent) {
     let there = match late {
         FirstEvent::Unread(there) => there,
         FirstEvent::Read(late) => match *late {

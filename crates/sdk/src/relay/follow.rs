@@ -4,13 +4,13 @@
 //! what the agent then shows only what is new is told. While the agent is out of reach it is asked again, less and less
 //! often, and in the end the task fails.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chancery_protocol::{
     ContextId, ErrorCode, GetTaskRequest, Request, SendMessageResponse, StreamResponse,
     SubscribeToTaskRequest, Task, TaskId, TaskState, TaskStatusUpdateEvent,
 };
-use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::clean::name_origin;
@@ -22,43 +22,46 @@ use crate::agent::{Failure, Outcome};
 use crate::client::{ClientError, Feed, Options};
 use crate::runtime::Delivered;
 
-/// How many answers to delivered messages may wait.
-const ANSWERS: usize = 16;
 /// How long an id of an agent's may be.
 const MAX_ID_BYTES: usize = 1024;
 
 /// What has come from the agent.
 enum News {
-    Event(Box<StreamResponse>, u64),
+    /// An event, with its number and whether it is the first of its stream.
+    Event(Box<StreamResponse>, u64, bool),
     Opened(Box<Feed>),
     Task(Box<Task>),
     /// The stream has ended as it should.
     End,
-    /// The stream is open, and has brought nothing for long.
-    Silence(Result<Box<Task>, ClientError>),
+    /// The stream is open, has brought nothing for long, and the agent did not answer for the task.
+    Silence(ClientError),
 }
 
 /// What came of a message that was delivered while the task is followed.
-pub(super) type DeliveryAnswer = (Box<Delivered>, Result<SendMessageResponse, ClientError>);
+pub(super) type DeliveryAnswer = (Delivered, Result<SendMessageResponse, ClientError>);
 
 impl Exchange<'_> {
     /// Follows the task until it ends or asks back.
-    pub(super) async fn follow(&mut self, source: Source) -> Result<Outcome, Failure> {
-        let mut progress = Progress::new(source);
-        let (answers, mut answered) = mpsc::channel::<DeliveryAnswer>(ANSWERS);
+    pub(super) async fn follow(&mut self, mut progress: Progress) -> Result<Outcome, Failure> {
+        let mut deliveries = JoinSet::new();
         loop {
             let before = self.turn.sink.recorded();
             let ended = tokio::select! {
                 biased;
-                Some((delivered, answer)) = answered.recv() => self.answered(*delivered, answer).await?,
+                Some(Ok((delivered, answer))) = deliveries.join_next() => self.answered(delivered, answer).await?,
                 news = self.hear(&mut progress) => match news {
                     Ok(news) => self.take_news(&mut progress, news).await?,
                     Err(error) => self.failed(&mut progress, &error)?,
                 },
-                delivered = self.turn.delivered() => self.deliver(delivered, answers.clone()).await?,
+                delivered = self.turn.sink.delivered() => {
+                    self.deliver(delivered, &mut deliveries).await?;
+                    None
+                }
             };
             if let Some(outcome) = ended {
                 progress.source.leave();
+                // Who is not answered yet is told how the task has ended.
+                deliveries.detach_all();
                 return Ok(outcome);
             }
             if self.turn.sink.recorded() > before {
@@ -68,49 +71,37 @@ impl Exchange<'_> {
     }
 
     async fn take_news(&mut self, progress: &mut Progress, news: News) -> Result<Option<Outcome>, Failure> {
-        let before = self.turn.sink.recorded();
         match news {
-            News::Opened(events) => {
-                progress.opened(events);
-                Ok(None)
-            }
-            News::Event(event, number) => {
+            News::Opened(events) => progress.source = Source::Stream(events),
+            News::Event(event, number, is_first) => {
                 let follows = progress.last > 0 && number == progress.last + 1;
-                let is_first = std::mem::take(&mut progress.is_first);
                 match *event {
                     event if is_first && !follows && !matches!(event, StreamResponse::Task(_)) => {
                         // What happened before it is not known, so the task is asked for as a whole from now on.
                         (progress.watchable, progress.source) = (false, Source::Look);
-                        Ok(None)
                     }
                     StreamResponse::Message(_) => {
-                        Err(self.broke_protocol("a message came where a task had begun"))
+                        return Err(self.broke_protocol("a message came where a task had begun"));
                     }
-                    event => self.take(event, false).await,
+                    event => return self.take(event, false).await,
                 }
             }
             News::Task(task) => {
-                progress.looked();
+                let before = self.turn.sink.recorded();
                 let ended = self.take(StreamResponse::Task(*task), false).await?;
-                progress.rest_if_waiting(self.known);
-                Ok(ended)
-            }
-            News::Silence(Ok(task)) => {
-                progress.failing_since = None;
-                let ended = self.take(StreamResponse::Task(*task), false).await?;
-                if self.turn.sink.recorded() > before {
-                    // The stream may still bring what is known now.
-                    (progress.source, progress.last) = (Source::Watch, 0);
+                progress.looked(self.turn.sink.recorded() > before);
+                if !matches!(progress.source, Source::Stream(_)) {
+                    progress.rest_if_waiting(self.known);
                 }
-                Ok(ended)
+                return Ok(ended);
             }
-            News::Silence(Err(error)) => self.silent(progress, &error),
+            News::Silence(error) => self.silent(progress, &error)?,
             News::End => {
                 progress.after_break();
                 progress.rest_if_waiting(self.known);
-                Ok(None)
             }
         }
+        Ok(None)
     }
 
     /// Asks the agent once about a task that waits, and follows it if it goes on.
@@ -131,32 +122,35 @@ impl Exchange<'_> {
         }
         self.turn.current_task().await.map_err(Failure::protocol)?;
         self.turn.sink.refreshed();
-        self.follow(Source::Watch).await
+        self.follow(Progress::new(Source::Watch)).await
     }
 
     /// Waits for news from the agent.
     async fn hear(&self, progress: &mut Progress) -> Result<News, ClientError> {
-        if !progress.pause.is_zero() {
-            tokio::time::sleep(progress.pause).await;
-            progress.pause = Duration::ZERO;
-        }
         let there = self.state.task.clone();
         let there = there.ok_or_else(|| ClientError::BadAnswer("the task has no id".to_owned()))?;
+        let Source::Stream(events) = &mut progress.source else {
+            tokio::time::sleep(progress.pause).await;
+            return Ok(match progress.source {
+                Source::Watch => News::Opened(Box::new(self.subscribe(there, progress.last).await?)),
+                _ => News::Task(Box::new(self.look(there).await?)),
+            });
+        };
         let silence = match progress.failing_since {
             Some(_) => LONGEST_PAUSE.min(self.agent.settings.silence),
             None => self.agent.settings.silence,
         };
-        Ok(match &mut progress.source {
-            Source::Stream(events) => match timeout(silence, events.next()).await {
-                Err(_) => News::Silence(Box::pin(self.look(there)).await.map(Box::new)),
-                Ok(Some(event)) => {
-                    let event = event?;
-                    News::Event(Box::new(event.payload), event.number)
-                }
-                Ok(None) => News::End,
+        let is_first = !events.has_begun();
+        Ok(match timeout(silence, events.next()).await {
+            Err(_) => match self.look(there).await {
+                Ok(task) => News::Task(Box::new(task)),
+                Err(error) => News::Silence(error),
             },
-            Source::Watch => News::Opened(Box::new(Box::pin(self.subscribe(there, progress.last)).await?)),
-            Source::Unread(_) | Source::Look => News::Task(Box::new(Box::pin(self.look(there)).await?)),
+            Ok(Some(event)) => {
+                let event = event?;
+                News::Event(Box::new(event.payload), event.number, is_first)
+            }
+            Ok(None) => News::End,
         })
     }
 
@@ -190,10 +184,10 @@ impl Exchange<'_> {
         event: StreamResponse,
         is_first: bool,
     ) -> Result<Option<Outcome>, Failure> {
-        let mut event = self.scrubber.scrub(event);
+        let mut event = self.state.scrubber.scrub(event);
         self.check_ids(&event)?;
         if self.has_new_ids {
-            self.has_new_ids = !name_origin(&mut event, &self.state, &self.scrubber);
+            self.has_new_ids = !name_origin(&mut event, &self.state);
         }
         match event {
             StreamResponse::Task(task) if self.turn.sink.is_unopened() => {
@@ -236,20 +230,20 @@ impl Exchange<'_> {
     /// Learns what the agent calls its task, unless it has another.
     pub(super) fn check_task(&mut self, task: &TaskId, context: Option<&ContextId>) -> Result<(), Failure> {
         match &self.state.task {
-            // It was learnt from what could not be read.
-            Some(known) if known == task && self.has_new_ids => self.learn(task, context),
-            Some(known) if known == task => Ok(()),
-            Some(_) => Err(self.broke_protocol("another task came where one was asked for")),
-            None if task.is_empty() || task.as_str().len() > MAX_ID_BYTES => {
-                Err(self.broke_protocol("the id of its task cannot be used"))
+            Some(known) if known != task => {
+                return Err(self.broke_protocol("another task came where one was asked for"));
             }
-            None => self.learn(task, context),
+            Some(_) if !self.has_new_ids => return Ok(()),
+            None if task.is_empty() || task.as_str().len() > MAX_ID_BYTES => {
+                return Err(self.broke_protocol("the id of its task cannot be used"));
+            }
+            // Its context may not have been read where its id was learnt.
+            _ => {}
         }
-    }
-
-    /// Notes what the agent calls its task.
-    pub(super) fn learn(&mut self, task: &TaskId, context: Option<&ContextId>) -> Result<(), Failure> {
-        self.state.learn(task, context);
+        self.state.task = Some(task.clone());
+        if let Some(context) = context.filter(|context| !context.is_empty()) {
+            self.state.context = Some(context.clone());
+        }
         self.has_new_ids = true;
         Ok(self.turn.set_state(&self.state)?)
     }
@@ -306,46 +300,43 @@ impl Exchange<'_> {
     }
 
     /// The agent did not answer for a task whose stream is silent. Any answer shows that it is there.
-    fn silent(&self, progress: &mut Progress, error: &ClientError) -> Result<Option<Outcome>, Failure> {
+    fn silent(&self, progress: &mut Progress, error: &ClientError) -> Result<(), Failure> {
         if matches!(error, ClientError::Peer(_) | ClientError::Status { .. }) {
             progress.failing_since = None;
-            return Ok(None);
+            return Ok(());
         }
-        let since = *progress.failing_since.get_or_insert_with(Instant::now);
-        match since.elapsed() < self.agent.settings.patience {
-            true => Ok(None),
-            false => Err(self.give_up(Breach::OutOfReach, error)),
-        }
+        self.check_patience(progress, error)
     }
 
     /// Something did not come. Fails the task once there is no point in asking again.
     fn failed(&self, progress: &mut Progress, error: &ClientError) -> Result<Option<Outcome>, Failure> {
         let looked = matches!(progress.source, Source::Look);
-        if matches!(error, ClientError::BadEvent { .. }) {
-            progress.cannot_read();
-            return Ok(None);
-        }
-        if cannot_be_watched(error) && !looked {
-            (progress.watchable, progress.source, progress.pause) = (false, Source::Look, Duration::ZERO);
-            return Ok(None);
-        }
-        let since = progress.failing_since(self.agent.settings.patience);
-        progress.after_break();
-        let breach = match Breach::of(error) {
+        match Breach::of(error) {
+            _ if matches!(error, ClientError::BadEvent { .. }) => progress.cannot_read(),
+            _ if cannot_be_watched(error) && !looked => {
+                progress.watchable = false;
+                progress.look_now();
+            }
             // Some agents say so of a task that has ended.
-            Some(Breach::Forgotten) if !looked => {
-                (progress.source, progress.pause) = (Source::Look, Duration::ZERO);
-                return Ok(None);
-            }
-            None if since.elapsed() >= self.agent.settings.patience => Breach::OutOfReach,
+            Some(Breach::Forgotten) if !looked => progress.look_now(),
+            Some(breach) => return Err(self.give_up(breach, error)),
             None => {
-                let id = self.turn.task_id();
-                tracing::debug!(task.id = %id, %error, "task {id} cannot be followed now");
-                return Ok(None);
+                progress.after_break();
+                self.check_patience(progress, error)?;
             }
-            Some(breach) => breach,
-        };
-        Err(self.give_up(breach, error))
+        }
+        Ok(None)
+    }
+
+    /// The agent has not answered. The task fails if it has not for too long.
+    fn check_patience(&self, progress: &mut Progress, error: &ClientError) -> Result<(), Failure> {
+        let since = *progress.failing_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= self.agent.settings.patience {
+            return Err(self.give_up(Breach::OutOfReach, error));
+        }
+        let id = self.turn.task_id();
+        tracing::debug!(task.id = %id, %error, "task {id} cannot be followed now");
+        Ok(())
     }
 }
 

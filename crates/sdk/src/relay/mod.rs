@@ -13,20 +13,6 @@
 //!
 //! What the agent does is written into our own journal before anybody sees it. So its tasks can be watched and resumed
 //! here even if it cannot do that itself, they belong to who began them here, and a restart goes on where it was.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `agent` | an agent elsewhere as an agent of this runtime |
-//! | `exchange` | a message on its way there, and what is made of the answer |
-//! | `follow` | a task that goes on there, followed until it ends |
-//! | `source` | where news of it come from |
-//! | `deliver` | messages that come for a task while it is followed |
-//! | `delta` | what is new in a task |
-//! | `state` | which agent has a task, and under which ids |
-//! | `peers` | the agents behind a relay |
-//! | `clean` | what an agent may not say here |
-//! | `errors` | what callers are told when it goes wrong |
-//! | `card` | the card that is shown |
 
 mod agent;
 #[cfg(feature = "server")]

@@ -3,15 +3,14 @@
 use std::time::{Duration, Instant};
 
 use chancery_protocol::TaskState;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::client::Feed;
 
 /// Where news come from.
 pub(super) enum Source {
     Stream(Box<Feed>),
-    /// A stream that cannot be read: the task is to be asked for.
-    Unread(Box<Feed>),
     /// The task is to be subscribed to.
     Watch,
     /// The task is to be asked for.
@@ -25,21 +24,13 @@ pub(super) struct Progress {
     pub(super) watchable: bool,
     /// The number of the last event that came by a stream that has ended; 0 if it had none.
     pub(super) last: u64,
-    /// Whether the next event is the first of its stream.
-    pub(super) is_first: bool,
-    /// When the stream was opened that is read.
-    opened: Instant,
     /// Since when the agent has neither shown anything new nor answered for the task.
     pub(super) failing_since: Option<Instant>,
-    /// How often in a row nothing new has come by asking for it.
-    in_vain: u32,
+    /// How long to wait before the agent is asked the next time.
     pub(super) pause: Duration,
-    /// A stream that cannot be read.
-    unread: Option<KeptOpen>,
+    /// A stream that cannot be read. Some agents stop what they do when nobody reads it: it is read to its end, whatever it says.
+    unread: JoinSet<()>,
 }
-
-/// Some agents stop what they do when nobody reads their stream: it is read to its end, whatever it says.
-struct KeptOpen(JoinHandle<()>);
 
 /// How long to wait between two questions about a task, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -51,70 +42,53 @@ const GOODBYE: Duration = Duration::from_secs(5);
 
 impl Progress {
     pub(super) fn new(source: Source) -> Self {
-        let is_unread = matches!(source, Source::Unread(_));
-        let mut progress = Self {
+        Self {
             source,
             watchable: true,
             last: 0,
-            is_first: false,
-            opened: Instant::now(),
             failing_since: None,
-            in_vain: 0,
             pause: Duration::ZERO,
-            unread: None,
-        };
-        if is_unread {
-            progress.cannot_read();
+            unread: JoinSet::new(),
         }
-        progress
     }
 
     /// The stream says what cannot be read: the task is asked for from now on.
     pub(super) fn cannot_read(&mut self) {
         self.watchable = false;
-        if let Source::Stream(events) | Source::Unread(events) =
-            std::mem::replace(&mut self.source, Source::Look)
-        {
-            self.unread = Some(KeptOpen(tokio::spawn(events.read_to_end())));
+        if let Source::Stream(events) = std::mem::replace(&mut self.source, Source::Look) {
+            self.unread.spawn(events.read_to_end());
         }
     }
 
-    pub(super) fn opened(&mut self, events: Box<Feed>) {
-        (self.source, self.is_first, self.opened) = (Source::Stream(events), true, Instant::now());
+    /// The task cannot be watched, or not now: it is asked for at once.
+    pub(super) fn look_now(&mut self) {
+        (self.source, self.pause) = (Source::Look, Duration::ZERO);
     }
 
-    /// The agent has answered for the task.
-    pub(super) fn looked(&mut self) {
+    /// The agent has answered for the task. A stream goes on unless it has not brought what is new in it.
+    pub(super) fn looked(&mut self, is_new: bool) {
         self.failing_since = None;
-        self.in_vain += 1;
-        // By whatever number the agent knows what is new in it, it is none that came by a stream.
-        self.last = 0;
-        self.pause = self.longer_pause();
-        self.source = if self.watchable { Source::Watch } else { Source::Look };
+        if is_new || !matches!(self.source, Source::Stream(_)) {
+            // By whatever number the agent knows what is new in it, it is none that came by a stream.
+            self.last = 0;
+            self.source = if self.watchable { Source::Watch } else { Source::Look };
+            self.lengthen_pause();
+        }
     }
 
     /// Something new has come.
     pub(super) fn is_alive(&mut self) {
-        (self.failing_since, self.in_vain) = (None, 0);
+        (self.failing_since, self.pause) = (None, self.pause.min(FIRST_PAUSE));
     }
 
-    /// Since when the agent cannot be asked. A stream that was open for long was well until now.
-    pub(super) fn failing_since(&mut self, patience: Duration) -> Instant {
-        if matches!(self.source, Source::Stream(_)) && self.opened.elapsed() >= patience {
-            self.failing_since = None;
-        }
-        *self.failing_since.get_or_insert_with(Instant::now)
-    }
-
-    /// How to ask after what was asked for has broken off: what is not worth watching is asked for in between.
+    /// How to ask after what was asked for has broken off: what has not been worth watching is asked for in between.
     pub(super) fn after_break(&mut self) {
         if let Source::Stream(events) = &self.source {
             self.last = events.last_event();
         }
-        self.in_vain += 1;
-        self.pause = self.longer_pause();
-        let look = matches!(self.source, Source::Look) || !self.watchable || self.in_vain.is_multiple_of(2);
+        let look = matches!(self.source, Source::Look) || !self.watchable || self.pause > FIRST_PAUSE;
         self.source = if look { Source::Look } else { Source::Watch };
+        self.lengthen_pause();
     }
 
     /// A task that waits for an authorization is asked for now and then.
@@ -124,17 +98,8 @@ impl Progress {
         }
     }
 
-    /// Longer with every time that it was in vain.
-    fn longer_pause(&self) -> Duration {
-        FIRST_PAUSE.saturating_mul(1 << self.in_vain.min(6)).min(LONGEST_PAUSE)
-    }
-}
-
-// === impl KeptOpen ===
-
-impl Drop for KeptOpen {
-    fn drop(&mut self) {
-        self.0.abort();
+    fn lengthen_pause(&mut self) {
+        self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
     }
 }
 
@@ -143,12 +108,8 @@ impl Drop for KeptOpen {
 impl Source {
     /// Reads a stream to its end, so that its connection can be used again.
     pub(super) fn leave(self) {
-        if let Self::Stream(mut events) = self {
-            events.satisfied();
-            tokio::spawn(async move {
-                let rest = async { while let Some(Ok(_)) = events.next().await {} };
-                let _ = tokio::time::timeout(GOODBYE, rest).await;
-            });
+        if let Self::Stream(events) = self {
+            tokio::spawn(timeout(GOODBYE, events.read_to_end()));
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::clean::TokenDigest;
+use super::clean::Scrubber;
 use crate::agent::TaskHandle;
 use crate::turn::Turn;
 
@@ -28,9 +28,9 @@ pub(super) struct RemoteState {
     /// How many messages have been sent.
     #[serde(default)]
     pub(super) sent: u64,
-    /// Digests of the lineage tokens that went along with the last of them.
-    #[serde(default, rename = "sentTokens", skip_serializing_if = "Vec::is_empty")]
-    pub(super) tokens: Vec<TokenDigest>,
+    /// Knows the lineage tokens that went along with the last of them.
+    #[serde(default, rename = "sentTokens", skip_serializing_if = "Scrubber::is_empty")]
+    pub(super) scrubber: Scrubber,
     /// Whether the last of them had no key, by which the agent would know it again.
     #[serde(skip)]
     pub(super) is_keyless: bool,
@@ -79,16 +79,8 @@ impl RemoteState {
             task: there.or_else(|| is_agents_own.then(|| id.clone())),
             context,
             sent: u64::from(is_out),
-            tokens: Vec::new(),
+            scrubber: Scrubber::default(),
             is_keyless: is_out,
-        }
-    }
-
-    /// Notes what the agent calls its task.
-    pub(super) fn learn(&mut self, task: &TaskId, context: Option<&ContextId>) {
-        self.task = Some(task.clone());
-        if let Some(context) = context.filter(|context| !context.is_empty()) {
-            self.context = Some(context.clone());
         }
     }
 }

@@ -3,26 +3,26 @@
 //! The driver polls the agent, commits what it emitted, and stops it on cancel or deadline. Whatever happens
 //! to the agent, the task is left in a state that says so.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 
 use chancery_protocol::{
-    BoxFuture, CallOutcome, Error, ErrorCode, Hold, JsonObject, KeptTask, Message, Task, TaskState,
-    USAGE_EXTENSION,
+    Error, ErrorCode, Hold, JsonObject, KeptTask, Message, Task, TaskState, USAGE_EXTENSION,
 };
-use chancery_store::{Admission, Appended, Batch, ReservationChange, Snapshot, StoreError};
+use chancery_store::{Admission, Appended, Batch, ReservationChange, StoreError};
 use tokio::sync::oneshot;
 
 use super::Core;
 use super::failure::{conclude_failure, from_store};
+use super::holds::outcome;
 use super::live::Live;
 use super::queue::run_next;
 use super::reserve::{Reservation, answered};
 use super::sink::{Sink, is_full};
-use super::start::{Answer, FirstSign};
+use super::start::Answer;
 use super::subscription::TurnEnd;
 use crate::agent::{AgentFuture, Failure, Outcome, Sent};
 use crate::turn::CallerWaits;
@@ -35,23 +35,14 @@ pub(super) struct Drive {
     pub(super) deadline: Instant,
     /// Where the turn's streams end, if that is before its task does.
     pub(super) end: Arc<TurnEnd>,
-    /// Entered when somebody could come to know of the task; a turn that ends at its first poll never is.
-    pub(super) live: Option<Arc<Live>>,
-    /// Whether there is anything of the task in the journal.
-    pub(super) committed: bool,
+    pub(super) live: Arc<Live>,
     /// What is written down of the call before anything leaves the process for it, if no task is there yet.
     pub(super) reservation: Option<Box<Reservation>>,
-    /// Whether that is in the store.
-    pub(super) is_reserved: bool,
     /// How far the message has come, for what its call is charged.
     pub(super) sent: Sent,
     /// The task as the turn found it; none if it begins one.
     pub(super) found: Option<Arc<Task>>,
     pub(super) waits: CallerWaits,
-    /// The task as it was before the message was taken into it.
-    pub(super) before: Option<Snapshot>,
-    /// Told when the task comes to exist, if somebody waits for that.
-    pub(super) opened: Option<oneshot::Sender<FirstSign>>,
     /// Told when the turn ends, or its task waits for somebody while it goes on, if somebody waits for that.
     pub(super) settled: Option<oneshot::Sender<Result<Answer, Error>>>,
 }
@@ -66,9 +57,6 @@ enum Ending {
     /// The process winds down, and the work goes on elsewhere.
     Abandoned,
 }
-
-/// What stops a turn from outside, once it comes.
-type Stop = BoxFuture<'static, Ending>;
 
 // === impl Drive ===
 
@@ -166,13 +154,13 @@ impl Drive {
     ) -> Result<(), Error> {
         self.sink.close();
         let key = self.reservation.as_ref().and_then(|reserved| reserved.key.clone());
-        let (change, outcome) = match self.sent {
-            Sent::Never => (ReservationChange::Release(key), CallOutcome::NotDispatched),
-            Sent::Answered => (answered(answer, key), CallOutcome::Answered),
-            Sent::Unanswered => (answered(answer, key), CallOutcome::Unknown(None)),
+        let change = match self.sent {
+            Sent::Never => ReservationChange::Release(key),
+            Sent::Answered | Sent::Unanswered => answered(answer, key),
         };
+        let outcome = outcome(self.sent, None);
         let (core, task) = (&self.core, &self.sink.key);
-        let closed = match (self.is_reserved, self.unrecorded_hold()) {
+        let closed = match (self.live.is_reserved(), self.unrecorded_hold()) {
             (true, _) => core.close_reserved(task, change, outcome, said).await,
             (false, Some(hold)) if self.sent != Sent::Never => {
                 core.record_call(task, hold, outcome, said).await
@@ -194,7 +182,7 @@ impl Drive {
             // What goes with the first event waits for it.
             batch.push.take().into_iter().for_each(|push| self.sink.set_push(push));
             self.reserve(None).await?;
-        } else if !batch.is_empty() || !self.committed {
+        } else if !batch.is_empty() || !self.live.has_begun() {
             self.commit(batch, false).await?;
         } else if batch.state.is_some() {
             self.append(batch).await?;
@@ -206,19 +194,16 @@ impl Drive {
 
     /// Writes the call down, using its idempotency key up if it is new.
     pub(super) async fn reserve(&mut self, key: Option<Admission>) -> Result<(), StoreError> {
-        // Whoever wants it stopped from now on must find it.
-        self.enter().work.lock().is_reserved = true;
         let Some(reservation) = &self.reservation else { return Ok(()) };
-        let change = ReservationChange::Put(reservation.json()?, key);
-        let hold = self.unrecorded_hold();
-        self.core.reserve(&self.sink.key, change, hold).await?;
-        self.is_reserved = true;
-        Ok(())
+        let (change, hold) = (ReservationChange::Put(reservation.json()?, key), self.unrecorded_hold());
+        // Whoever wants it stopped from now on must find it.
+        self.live.work.lock().is_reserved = true;
+        self.core.reserve(&self.sink.key, change, hold).await
     }
 
     /// What the call holds, until that goes into the journal with the first that is written of it.
     fn unrecorded_hold(&self) -> Option<Arc<dyn Hold>> {
-        if self.committed || self.is_reserved { None } else { self.sink.hold() }
+        if self.live.has_begun() || self.live.is_reserved() { None } else { self.sink.hold() }
     }
 
     /// Tells the agent that somebody else has ended its task, if it works elsewhere.
@@ -230,23 +215,21 @@ impl Drive {
 
     /// Drives the agent to its end.
     async fn work(&mut self) -> Result<Ending, StoreError> {
-        if self.committed {
-            self.tell_opened();
-        }
         if self.waits == CallerWaits::No && !self.sink.is_unopened() {
-            if !self.committed {
+            if !self.live.has_begun() {
                 let batch = self.sink.take_batch();
                 self.commit(batch, false).await?;
             }
             // Whoever was told runs next on this very thread, which an agent that never yields would keep.
             tokio::task::yield_now().await;
         }
-        let mut stop = None;
+        let mut stop = pin!(self.stop());
         loop {
-            // Taken apart before anything is awaited: a turn that waits is not to hold room for how it may end.
-            let batch = match self.step(&mut stop).await {
-                Ok(batch) => batch,
-                Err(ending) => return Ok(ending),
+            let batch = tokio::select! {
+                biased;
+                returned = &mut self.agent => return Ok(Ending::Returned(returned)),
+                ending = &mut stop => return Ok(ending),
+                batch = self.sink.next_batch() => batch,
             };
             if self.sink.dispatch_is_asked() {
                 self.dispatch(batch).await?;
@@ -257,62 +240,31 @@ impl Drive {
             if more_is_coming {
                 // A long burst is shown while it goes on, and leaves room for others.
                 tokio::task::yield_now().await;
-                if self.deadline <= tokio::time::Instant::now().into_std() {
-                    return Ok(Ending::DeadlinePassed);
-                }
             }
         }
     }
 
-    /// Goes on until there is something to commit, or the turn is over. What stops it from outside is armed only when the
-    /// agent does not finish at once.
-    fn step(&mut self, stop: &mut Option<Stop>) -> impl Future<Output = Result<Box<Batch>, Ending>> {
-        poll_fn(move |context| {
-            self.sink.unpark();
-            if let Poll::Ready(returned) = self.agent.as_mut().poll(context) {
-                return Poll::Ready(Err(Ending::Returned(returned)));
-            }
-            match self.sink.take_or_park(context.waker()) {
-                Some(batch) => Poll::Ready(Ok(batch)),
-                None => stop.get_or_insert_with(|| self.stop()).as_mut().poll(context).map(Err),
-            }
-        })
-    }
-
     /// Waits for a cancel, the deadline or the end of the process.
-    fn stop(&self) -> Stop {
+    fn stop(&self) -> impl Future<Output = Ending> + use<> {
         let (core, sink, deadline) = (self.core.clone(), self.sink.clone(), self.deadline.into());
-        Box::pin(async move {
+        async move {
             tokio::select! {
                 biased;
                 () = sink.cancellation().cancelled() => Ending::Stopped,
                 () = core.abandoned.cancelled(), if core.spec.works_elsewhere => Ending::Abandoned,
                 () = tokio::time::sleep_until(deadline) => Ending::DeadlinePassed,
             }
-        })
+        }
     }
 
     /// Commits a batch and shows it to everyone who watches.
     async fn commit(&mut self, mut batch: Box<Batch>, last: bool) -> Result<KeptTask, StoreError> {
         // A task that begins and ends in one batch keeps no events, unless somebody waits to see them.
-        batch.is_watched = self.waits == CallerWaits::ForEvents && self.opened.is_some();
-        // Whoever learns of the task from now on must find the one who works on it. Nobody does if this is all of it.
-        let is_all = self.live.is_none() && batch.is_life();
-        if !is_all {
-            self.enter();
-        }
+        batch.is_watched = self.waits == CallerWaits::ForEvents;
         let appended = self.append(batch).await?;
         self.sink.committed();
-        self.committed = true;
-        if let Some(live) = self.live.as_ref().filter(|_| self.is_reserved) {
-            live.shown();
-        }
+        self.live.change(|work| work.is_reserved = false);
         let state = appended.task.state();
-        if is_all {
-            let _ = self.opened.take().map(|opened| opened.send(FirstSign::Over(appended.events)));
-            return Ok(appended.task);
-        }
-        self.tell_opened();
         if last {
             self.end_streams(state, appended.number);
         } else if state.is_interrupted() {
@@ -320,17 +272,14 @@ impl Drive {
             self.sink.set_hold(None);
             self.tell_settled(Ok(Answer::Task(appended.task.clone())));
         }
-        if let Some(live) = &self.live {
-            live.publish(appended.events, state.is_terminal());
-        }
-        Ok(appended.task)
+        Ok(self.live.publish(appended))
     }
 
     /// Commits a batch. What belongs to a call that is written down has been promised; what would begin one has not.
     async fn append(&mut self, mut batch: Box<Batch>) -> Result<Appended, StoreError> {
-        batch.opens_reserved = self.is_reserved && !self.committed;
+        batch.opens_reserved = self.live.is_reserved();
         let (core, key) = (&self.core, &self.sink.key);
-        match self.committed || self.is_reserved {
+        match batch.opens_reserved || self.live.has_begun() {
             true => core.append_promised(key, batch, self.sent).await,
             false => core.append(key, batch, self.unrecorded_hold(), self.sent).await,
         }
@@ -339,14 +288,12 @@ impl Drive {
     /// A question ends the streams that came for it. Those of a turn that waits for authentication stay open
     /// for the next turn to end.
     fn end_streams(&self, state: TaskState, number: u64) {
-        match (state, &self.live) {
-            (TaskState::InputRequired, Some(live)) => {
-                let waiting = std::mem::take(&mut live.work.lock().streams);
+        match state {
+            TaskState::InputRequired => {
+                let waiting = std::mem::take(&mut self.live.work.lock().streams);
                 waiting.iter().chain([&self.end]).for_each(|end| end.close_after(number));
             }
-            (TaskState::AuthRequired, Some(live)) => {
-                live.end_with_question(self.end.clone());
-            }
+            TaskState::AuthRequired => self.live.end_with_question(self.end.clone()),
             _ => {}
         }
     }
@@ -377,7 +324,7 @@ impl Drive {
 
     /// How a turn ends that emitted more than its task may hold.
     fn does_not_fit(&self, error: StoreError) -> Outcome {
-        if !self.committed {
+        if !self.live.has_begun() {
             self.sink.begin_anew();
         }
         let error = from_store(error);
@@ -386,7 +333,7 @@ impl Drive {
 
     /// The task has ended without us, or is to end for a reason that whoever wants it ended has left.
     async fn stopped(&mut self) -> Result<Answer, Error> {
-        let wanted = self.live.as_ref().and_then(|live| live.work.lock().ending.take());
+        let wanted = self.live.work.lock().ending.take();
         if let Some(outcome) = wanted {
             self.tell_agent_of_end().await;
             self.sent = if self.sink.is_dispatched() { Sent::Unanswered } else { Sent::Answered };
@@ -416,13 +363,12 @@ impl Drive {
     /// Lets the next message have its turn, or refuses those that wait if there will be none.
     fn finish(&mut self, over: bool) {
         self.sink.close();
-        let Some(live) = self.live.take() else { return };
-        live.shown();
+        self.live.shown();
         if over {
-            live.work.lock().running = None;
-            live.refuse_queue();
+            self.live.work.lock().running = None;
+            self.live.refuse_queue();
         } else {
-            run_next(live);
+            run_next(self.live.clone());
         }
     }
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    ContextId, Error, ErrorCode, Json, KeptTask, Message, TaskState, TaskStatus, TaskStatusUpdateEvent,
-    TaskView,
+    ContextId, Error, ErrorCode, Json, KeptTask, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
 };
-use chancery_store::{Appended, Batch, StoreError};
+use chancery_store::{Batch, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
@@ -75,70 +74,48 @@ impl Core {
         TaskHandle { principal: self.own_context(&key.scope).principal, task: key.id.clone(), state }
     }
 
-    /// Ends a task for its caller, then stops whoever works on it. The status is committed here and not by the turn, so that a
-    /// turn which never yields cannot hold it up.
+    /// Ends a task for its caller.
     async fn end_from_outside(&self, key: &TaskKey, outcome: Outcome, sent: Sent) -> Result<TaskView, Error> {
-        let Outcome { state, message, .. } = outcome;
+        let state = outcome.state;
         let context_id = self.snapshot(key).await?.task.value()?.context_id.clone();
-        let batch = self.last_status(key, context_id, state, message);
-        let task = match self.append(key, batch, None, sent).await {
-            Ok(appended) => self.show_end(key, appended),
-            Err(StoreError::Transition { from: TaskState::Canceled, .. }) if state == TaskState::Canceled => {
-                self.snapshot(key).await?.task
+        match self.end_task(key, context_id, outcome, sent).await.map_err(from_store)? {
+            Ok(task) => Ok(TaskView::whole(task)),
+            Err(TaskState::Canceled) if state == TaskState::Canceled => {
+                Ok(TaskView::whole(self.snapshot(key).await?.task))
             }
-            Err(StoreError::Transition { from, .. }) => {
+            Err(ended) => {
                 let text = "The task has already ended";
-                return Err(Error::with_message(ErrorCode::TaskNotCancelable, text)
+                Err(Error::with_message(ErrorCode::TaskNotCancelable, text)
                     .about("taskId", key.id.as_str())
-                    .about("state", from.as_str()));
+                    .about("state", ended.as_str()))
             }
-            Err(error) => return Err(from_store(error)),
-        };
-        Ok(TaskView::whole(task))
-    }
-
-    /// Ends a task that has no turn. Whether somebody else was not faster.
-    pub(super) async fn end_without_turn(
-        &self,
-        key: &TaskKey,
-        context_id: Option<ContextId>,
-        (state, why): (TaskState, &str),
-        sent: Sent,
-    ) -> Result<bool, StoreError> {
-        let batch = self.last_status(key, context_id, state, Some(Message::agent(why)));
-        match self.append_promised(key, batch, sent).await {
-            Ok(appended) => {
-                self.show_end(key, appended);
-                Ok(true)
-            }
-            Err(StoreError::Transition { .. } | StoreError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
         }
     }
 
-    fn last_status(
+    /// Ends a task, then stops whoever works on it. The status is committed here and not by the turn, so that a turn which never
+    /// yields cannot hold it up. The state that it had ended in, if somebody else was faster.
+    pub(super) async fn end_task(
         &self,
         key: &TaskKey,
         context_id: Option<ContextId>,
-        state: TaskState,
-        said: Option<Message>,
-    ) -> Box<Batch> {
+        outcome: Outcome,
+        sent: Sent,
+    ) -> Result<Result<KeptTask, TaskState>, StoreError> {
+        let Outcome { state, message, .. } = outcome;
         let (task_id, context_id) = (key.id.clone(), context_id.unwrap_or_else(|| "".into()));
-        let said = said.map(|said| said.in_task(task_id.clone()).in_context(context_id.clone()));
+        let said = message.map(|said| said.in_task(task_id.clone()).in_context(context_id.clone()));
         let status = TaskStatus::at(self.store.clock().millis(), state, said);
         let mut batch = Box::new(Batch::default());
         batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata: None }, None);
-        batch
-    }
-
-    /// Shows that a task is over, and stops whoever works on it.
-    fn show_end(&self, key: &TaskKey, appended: Appended) -> KeptTask {
-        if let Some(live) = self.live.find(key) {
-            live.publish(appended.events, true);
-            live.work.lock().running.iter().for_each(CancellationToken::cancel);
-            live.refuse_queue();
-        }
-        appended.task
+        let appended = match self.append(key, batch, None, sent).await {
+            Err(StoreError::Transition { from, .. }) => return Ok(Err(from)),
+            appended => appended?,
+        };
+        let Some(live) = self.live.find(key) else { return Ok(Ok(appended.task)) };
+        let task = live.publish(appended);
+        live.work.lock().running.iter().for_each(CancellationToken::cancel);
+        live.refuse_queue();
+        Ok(Ok(task))
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chancery_protocol::{
     CallOutcome, Edge, Hold, JsonObject, Settled, Statement, TaskState, USAGE_EXTENSION, Usage, UsageReport,
@@ -19,16 +18,8 @@ use serde::Serialize;
 use super::live::TaskKey;
 use crate::agent::Sent;
 
-const SHARDS: usize = 16;
-
 #[derive(Debug, Default)]
-pub(super) struct Holds {
-    shards: [Mutex<Shard>; SHARDS],
-    /// So that it costs nothing to look where nothing is held.
-    count: AtomicUsize,
-}
-
-type Shard = HashMap<TaskKey, Arc<dyn Hold>>;
+pub(super) struct Holds(Mutex<HashMap<TaskKey, Arc<dyn Hold>>>);
 
 /// What goes along with a record of a call on its way into the journal.
 #[derive(Debug)]
@@ -41,26 +32,20 @@ pub(super) struct Riding {
 impl Holds {
     /// Keeps what a call holds until its task ends or waits for somebody. Says no if another call pays for that already.
     pub(super) fn put(&self, key: &TaskKey, hold: &Arc<dyn Hold>) -> bool {
-        let mut shard = self.shard(key).lock();
-        let is_first = !shard.contains_key(key);
+        let mut held = self.0.lock();
+        let is_first = !held.contains_key(key);
         if is_first {
-            shard.insert(key.clone(), hold.clone());
-            self.count.fetch_add(1, Ordering::Relaxed);
+            held.insert(key.clone(), hold.clone());
         }
         is_first
     }
 
     /// Keeps it no longer.
     pub(super) fn forget(&self, key: &TaskKey, hold: &Arc<dyn Hold>) {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return;
+        let mut held = self.0.lock();
+        if held.get(key).is_some_and(|known| Arc::ptr_eq(known, hold)) {
+            held.remove(key);
         }
-        let mut shard = self.shard(key).lock();
-        let is_it = shard.get(key).is_some_and(|held| Arc::ptr_eq(held, hold));
-        let held = if is_it { shard.remove(key) } else { return };
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        drop(shard);
-        drop(held);
     }
 
     /// Puts the record of the call into a batch that begins or ends its work. The first batch brings along what the
@@ -78,12 +63,7 @@ impl Holds {
         let usage = batch.status_metadata().filter_map(|said| reported(&*hold, said)).reduce(Usage::most);
         let ending = |state: &TaskState| state.is_terminal() || state.is_interrupted();
         if let Some(state) = batch.outcome().filter(ending) {
-            let outcome = match sent {
-                Sent::Never => CallOutcome::NotDispatched,
-                Sent::Answered => CallOutcome::Task(state),
-                Sent::Unanswered => CallOutcome::Unknown(Some(state)),
-            };
-            let settling = hold.settle(&key.id, outcome, usage);
+            let settling = hold.settle(&key.id, outcome(sent, Some(state)), usage);
             let told = match &settling.whereabouts {
                 None => JsonObject::single(USAGE_EXTENSION, &settling.statement),
                 Some(lineage) => JsonObject::from_value(&Told { usage: &settling.statement, lineage }),
@@ -139,16 +119,17 @@ impl Holds {
 
     /// What a call holds for a task.
     pub(super) fn of(&self, key: &TaskKey) -> Option<Arc<dyn Hold>> {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        self.shard(key).lock().get(key).cloned()
+        self.0.lock().get(key).cloned()
     }
+}
 
-    fn shard(&self, key: &TaskKey) -> &Mutex<Shard> {
-        // The end of an id is its random part.
-        let last = key.id.as_str().as_bytes().last().copied().unwrap_or_default();
-        &self.shards[usize::from(last) % SHARDS]
+/// What has become of a call.
+pub(super) fn outcome(sent: Sent, state: Option<TaskState>) -> CallOutcome {
+    match (sent, state) {
+        (Sent::Never, _) => CallOutcome::NotDispatched,
+        (Sent::Answered, Some(state)) => CallOutcome::Task(state),
+        (Sent::Answered, None) => CallOutcome::Answered,
+        (Sent::Unanswered, state) => CallOutcome::Unknown(state),
     }
 }
 

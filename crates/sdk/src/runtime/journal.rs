@@ -10,7 +10,6 @@ use chancery_protocol::{
 use chancery_store::{
     Appended, Batch, ListQuery, PageToken, ReservationChange, ReservationWrite, Snapshot, StoreError,
 };
-use futures_util::StreamExt as _;
 
 use super::Core;
 use super::failure::from_store;
@@ -63,14 +62,11 @@ impl Core {
         batch: Box<Batch>,
         sent: Sent,
     ) -> Result<Appended, StoreError> {
-        if !self.store.can_be_unavailable() {
-            return self.append(key, batch, None, sent).await;
-        }
         self.insist(&key.id, || self.append(key, batch.clone(), None, sent)).await
     }
 
     /// Tries again for as long as the store cannot take it.
-    async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
+    pub(super) async fn insist<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
         id: &TaskId,
         commit: impl Fn() -> F,
@@ -180,20 +176,19 @@ impl Core {
             Some(seen) => Subscription::after(store, live, seen, None),
             None => Subscription::with_snapshot(store, live, &snapshot, None)?,
         };
-        Ok((snapshot, Box::pin(events)))
+        Ok((snapshot, events))
     }
 
     /// The task when it has ended or waits for somebody.
     pub(super) async fn settled(&self, key: &TaskKey) -> Result<KeptTask, Error> {
-        let (live, snapshot) = self.enter(key).await?;
-        let mut events = Subscription::after(self.store.clone(), live, snapshot.number, None);
+        let live = self.live.enter(key);
+        let mut shown = live.watch();
         loop {
             let task = self.snapshot(key).await?.task;
             let state = task.state();
-            if state.is_terminal() || state.is_interrupted() {
+            if state.is_terminal() || state.is_interrupted() || shown.changed().await.is_err() {
                 return Ok(task);
             }
-            events.next().await.transpose()?;
         }
     }
 }

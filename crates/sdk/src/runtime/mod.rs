@@ -5,6 +5,7 @@
 //! that way: `recover` runs turns that nobody has sent a message for, `queued` has the tasks of messages that are not let
 //! through yet.
 
+#[cfg(feature = "client")]
 mod delivered;
 mod detach;
 mod drive;
@@ -38,13 +39,15 @@ use parking_lot::RwLock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::spec::AgentSpec;
+use detach::detached;
 use failure::from_store;
 use holds::Holds;
 use journal::view;
 use live::{LiveTasks, TaskKey};
 
-pub use delivered::Delivered;
-pub(crate) use detach::{DetachOnDrop, spawn};
+#[cfg(feature = "client")]
+pub(crate) use delivered::Delivered;
+pub(crate) use detach::spawn;
 #[cfg(feature = "client")]
 pub(crate) use failure::chain;
 pub(crate) use failure::contained;
@@ -126,7 +129,7 @@ impl Runtime {
 
     /// Goes on with a task that waits in AUTH_REQUIRED, once its owner has authenticated out of band.
     pub async fn resume(&self, principal: &Principal, task_id: &TaskId) -> Result<(), Error> {
-        DetachOnDrop::new(|| self.core.clone().resume(self.core.key(principal, task_id))).await
+        detached(self.core.clone().resume(self.core.key(principal, task_id))).await
     }
 
     /// Ends a task as FAILED, for a reason that its caller may read, and stops whoever works on it. Says whether there
@@ -134,7 +137,7 @@ impl Runtime {
     pub async fn stop(&self, principal: &Principal, task_id: &TaskId, why: &str) -> Result<bool, Error> {
         let (core, key) = (self.core.clone(), self.core.key(principal, task_id));
         let why = why.to_owned();
-        DetachOnDrop::new(|| async move { core.stop(key, why).await }).await
+        detached(async move { core.stop(key, why).await }).await
     }
 
     /// Cancels a task, also one that its caller has not been shown yet. Says whether there was anything to cancel.
@@ -144,7 +147,7 @@ impl Runtime {
         if core.end_reserved(&key, crate::agent::Outcome::canceled()) {
             return Ok(true);
         }
-        end::had_effect(DetachOnDrop::new(|| core.cancel(key)).await)
+        end::had_effect(detached(core.cancel(key)).await)
     }
 
     /// Whether the agent is elsewhere.
@@ -188,9 +191,9 @@ impl Runtime {
         *self.core.readmitter.write() = Some(readmitter);
     }
 
-    /// The agent, for a call that may be made.
+    /// The agent, for a call that may be made: extensions that it requires must be activated.
     fn checked<R>(&self, call: &Call<R>) -> Result<Arc<Core>, Error> {
-        self.core.check(&call.context)?;
+        check_extensions(&self.core.spec.extensions, &call.context.extensions)?;
         Ok(self.core.clone())
     }
 
@@ -233,7 +236,7 @@ impl Endpoint for Runtime {
         let core = self.checked(&call)?;
         let key = core.key(&call.context.principal, &call.request.id);
         // Once it is committed, the work must be stopped, also if nobody waits for the answer any more.
-        DetachOnDrop::new(|| core.cancel(key)).await
+        detached(core.cancel(key)).await
     }
 
     async fn subscribe_to_task(&self, call: Call<SubscribeToTaskRequest>) -> Result<EventStream, Error> {
@@ -276,7 +279,8 @@ impl Endpoint for Runtime {
     }
 
     fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
-        Box::pin(DetachOnDrop::new(|| self.core.clone().enqueue(queued)))
+        let core = self.checked(&queued.call);
+        Box::pin(async { detached(core?.enqueue(queued)).await })
     }
 
     async fn extended_card(&self, call: Call<GetExtendedAgentCardRequest>) -> Result<Arc<AgentCard>, Error> {
@@ -316,11 +320,6 @@ impl Core {
             _ => None,
         };
         Ok(TaskKey { scope, id: found.unwrap_or_else(|| asked.clone()) })
-    }
-
-    /// Extensions that the agent requires must be activated by every call.
-    fn check(&self, context: &CallContext) -> Result<(), Error> {
-        check_extensions(&self.spec.extensions, &context.extensions)
     }
 
     fn check_streaming(&self) -> Result<(), Error> {

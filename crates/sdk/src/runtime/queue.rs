@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use chancery_protocol::{Error, ErrorCode, KeptTask};
+use chancery_store::Snapshot;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,6 @@ pub(super) struct Queued {
     /// Who has taken it, and so is to run its turn: not always who runs the one before it.
     core: Arc<Core>,
     pub(super) incoming: Box<Incoming>,
-    end: Arc<TurnEnd>,
     pub(super) answer: AnswerSender,
 }
 
@@ -67,6 +67,7 @@ impl Core {
         self: Arc<Self>,
         live: Arc<Live>,
         incoming: Box<Incoming>,
+        before: Option<Snapshot>,
     ) -> Result<Taken, Error> {
         let room = match contained("while_running", || self.spec.agent.while_running())? {
             WhileRunning::Queue(room) => room,
@@ -76,14 +77,14 @@ impl Core {
             let key = &incoming.admission;
             let is_queued = |queued: &&Queued| key.is_some() && queued.incoming.admission == *key;
             if let Some(queued) = work.queue.iter().find(is_queued) {
-                return Some((queued.end.clone(), queued.answer.subscribe(), false));
+                return Some((queued.incoming.end.clone(), queued.answer.subscribe(), false));
             }
             if incoming.is_new && work.queue.len() >= room {
                 return None;
             }
             let (answer, heard) = watch::channel(None);
-            let end = Arc::new(TurnEnd::default());
-            work.queue.push_back(Queued { core: self.clone(), incoming, end: end.clone(), answer });
+            let end = incoming.end.clone();
+            work.queue.push_back(Queued { core: self.clone(), incoming, answer });
             Some((end, heard, work.running.is_none()))
         });
         let Some((end, heard, is_free)) = joined else {
@@ -94,7 +95,7 @@ impl Core {
         if is_free {
             run_next(live.clone());
         }
-        Ok(Taken::Waits { live, end, answer: QueuedAnswer(heard) })
+        Ok(Taken::Waits { live, end, before, answer: QueuedAnswer(heard) })
     }
 }
 
@@ -102,12 +103,9 @@ impl Core {
 pub(super) fn run_next(live: Arc<Live>) {
     let Some((queued, sink)) = live.next_in_queue() else { return };
     tokio::spawn(async move {
-        let Queued { core, incoming, end, answer } = queued;
+        let Queued { core, incoming, answer } = queued;
         let done = match core.begin(live, sink, incoming).await {
-            Ok(mut drive) => {
-                drive.end = end;
-                drive.start().await.settled().await
-            }
+            Ok(drive) => drive.start().settled().await,
             Err(error) => Err(error),
         };
         // A turn on an open task never ends in a direct message.
@@ -145,6 +143,11 @@ impl Live {
             }
             changed.await;
         }
+    }
+
+    /// Whether this is a reserved call, which is no task yet.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.work.lock().is_reserved
     }
 
     /// What was asked of the agent has been shown, or the turn that asked is over.

@@ -20,7 +20,7 @@ use super::recover::last_said;
 use super::sink::Sink;
 use super::start::Incoming;
 use super::take::admission;
-use crate::agent::Sent;
+use crate::agent::{Outcome, Sent};
 use crate::turn::CallerWaits;
 
 /// Has calls let through that were waiting, or that go on by themselves.
@@ -40,7 +40,6 @@ impl Core {
     /// Opens the task of a message that is not let through yet.
     pub(super) async fn enqueue(self: Arc<Self>, queued: Box<Queued>) -> Result<TaskView, Error> {
         let Queued { call, admitted } = *queued;
-        self.check(&call.context)?;
         self.check_message(&call.request)?;
         let scope = self.scope(&call.context.principal);
         let history_length = call.request.configuration.as_ref().and_then(|wanted| wanted.history_length);
@@ -61,9 +60,9 @@ impl Core {
             }
             Err(error) => return Err(from_store(error)),
         };
-        live.publish(appended.events, false);
+        let task = live.publish(appended);
         tokio::spawn(self.wait(live, sink, incoming, admitted));
-        Ok(view(appended.task, history_length))
+        Ok(view(task, history_length))
     }
 
     /// Has a call let through whose caller does not wait for it. None if nobody has to.
@@ -90,10 +89,9 @@ impl Core {
                 }
             }
             Some(Err(error)) => {
-                let context_id = Some(sink.context_id().clone());
-                let rejected = (TaskState::Rejected, error.message());
-                let ended = self.end_without_turn(&live.key, context_id, rejected, Sent::Answered);
-                if let Err(error) = ended.await {
+                let (key, why) = (&live.key, || Outcome::rejected(error.message()));
+                let end = || self.end_task(key, Some(sink.context_id().clone()), why(), Sent::Answered);
+                if let Err(error) = self.insist(&key.id, end).await {
                     tracing::error!(task.id = %live.key.id, %error, "a task that waits is lost");
                 }
                 live.work.lock().running = None;

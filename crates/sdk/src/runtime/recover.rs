@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{CallContext, Error, ErrorCode, KeptTask, Message, Role, Task, TaskState, Waiting};
+use chancery_protocol::{
+    CallContext, Error, ErrorCode, Hold, KeptTask, Message, Role, Task, TaskState, Waiting,
+};
 use chancery_store::{ReservedCall, Scope, Snapshot, StoreError, Unfinished};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 
@@ -16,7 +18,7 @@ use super::live::{Live, TaskKey};
 use super::queued::Waits;
 use super::reserve::Reservation;
 use super::sink::Sink;
-use super::start::{Found, Incoming};
+use super::start::{Found, Incoming, resume_account};
 use crate::agent::{Outcome, Sent};
 use crate::turn::{CallerWaits, Purpose};
 
@@ -90,8 +92,11 @@ impl Core {
         let mut context = self.own_context(&key.scope);
         context.hold = self.holds.of(&key);
         let found = Found { state: call.state.clone(), purpose: Purpose::Resume, ..Found::default() };
-        let mut drive = Drive::new(sink, None, call.incoming(context), found);
-        (drive.is_reserved, drive.reservation) = (true, Some(call));
+        let live = self.live.enter(&key);
+        live.claim(&sink);
+        live.work.lock().is_reserved = true;
+        let mut drive = Drive::new(sink, live, call.incoming(context), found);
+        drive.reservation = Some(call);
         if self.spec.works_elsewhere {
             tokio::spawn(drive.run());
             return Ok(false);
@@ -111,8 +116,11 @@ impl Core {
         {
             return Ok(false);
         }
-        let why = (TaskState::Failed, WHY);
-        self.end_without_turn(&key, context_id, why, Sent::Unanswered).await
+        let end = || self.end_task(&key, context_id.clone(), Outcome::failed(WHY), Sent::Unanswered);
+        match self.insist(&key.id, end).await {
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            ended => Ok(ended?.is_ok()),
+        }
     }
 
     /// Runs the turn of a task again. Whether there was anything to run.
@@ -174,7 +182,7 @@ impl Core {
         let said = last_said(&task).unwrap_or_else(|| Message::user("").in_task(task.id.clone()));
         let incoming = Incoming::again(said, context, CallerWaits::ForOutcome);
         let found = Found { task: Some(task), state: snapshot.state, purpose, ..Found::default() };
-        tokio::spawn(Drive::new(sink, Some(live.clone()), incoming, found).run());
+        tokio::spawn(Drive::new(sink, live.clone(), incoming, found).run());
         Ok(live)
     }
 
@@ -204,6 +212,28 @@ impl Core {
             Some(admitted) => admitted.await,
             None => Ok(context),
         }
+    }
+}
+
+impl Sink {
+    /// The task as the journal has it.
+    pub(crate) async fn task(&self) -> Result<Arc<Task>, Error> {
+        self.core.snapshot(&self.key).await?.task.value()
+    }
+
+    /// Has the call of a task admitted anew that waited for its client and goes on, and gives what it holds. Without gates
+    /// nothing has to be.
+    pub(crate) async fn readmit(&self) -> Result<Option<Arc<dyn Hold>>, Error> {
+        let (core, key) = (&self.core, &self.key);
+        if let Some(held) = core.holds.of(key) {
+            return Ok(Some(held));
+        }
+        let task = self.task().await?;
+        let Some(said) = last_said(&task) else { return Ok(None) };
+        let Some(hold) = core.admit_again(&key.scope, said).await?.hold else { return Ok(None) };
+        resume_account(&*hold, &task);
+        let recorded = core.append(key, Box::default(), Some(hold.clone()), Sent::Answered).await;
+        recorded.map(|_| Some(hold)).map_err(from_store)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chancery_protocol::jsonrpc::ErrorObject;
 use chancery_protocol::{
     CallContext, ContextId, Error, ErrorCode, Json, JsonObject, LINEAGE_EXTENSION, Message,
     SendMessageConfiguration, Task, TaskId, TaskPushNotificationConfig, Version,
@@ -47,14 +48,6 @@ pub(super) struct Reservation {
 enum KeptAnswer {
     Message(Message),
     Error(Json),
-}
-
-/// An error as the bindings write it.
-#[derive(Serialize)]
-struct WrittenError<'a> {
-    code: i32,
-    message: &'a str,
-    data: chancery_protocol::Details<'a>,
 }
 
 impl Reservation {
@@ -116,8 +109,7 @@ pub(super) fn answered(answer: Result<&Message, &Error>, key: Option<String>) ->
     let kept = match answer {
         Ok(message) => Json::from_value(&KeptAnswer::Message(message.clone())),
         Err(error) => {
-            let (code, message) = (error.code().row().jsonrpc, error.message());
-            let written = Json::from_value(&WrittenError { code, message, data: error.details() });
+            let written = Json::from_value(&ErrorObject::of(error));
             written.and_then(|error| Json::from_value(&KeptAnswer::Error(error)))
         }
     };

@@ -15,8 +15,8 @@ use super::failure::{from_store, task_is_over};
 use super::journal::view;
 use super::live::TaskKey;
 use super::reserve::kept_answer;
-use super::start::{Answer, FirstSign, StartedTurn};
-use super::subscription::{Subscription, TurnEnd, all, only};
+use super::start::{Answer, StartedTurn};
+use super::subscription::{Subscription, TurnEnd, only};
 use super::take::{Taken, admission};
 use crate::turn::CallerWaits;
 
@@ -39,7 +39,7 @@ impl Core {
         };
         let admission = admission(&call)?;
         let answer = match self.take(&scope, call, admission.clone(), waits).await? {
-            Taken::Starts(turn) => self.wait_for_turn(turn, waits).await?,
+            Taken::Starts(turn, _) => self.wait_for_turn(turn, waits).await?,
             Taken::Waits { live, answer, .. } => {
                 let answered = async {
                     let error = match answer.heard().await {
@@ -65,25 +65,21 @@ impl Core {
 
     /// Waits as long as the sender does: until the turn settles, or only until there is something to show.
     async fn wait_for_turn(&self, mut turn: StartedTurn, waits: CallerWaits) -> Result<Answer, Error> {
-        let sign = match waits {
-            CallerWaits::No => timeout(FIRST_SIGN, turn.first_sign()).await,
-            _ => {
-                timeout(self.spec.blocking_timeout, turn.settled()).await.map(|done| done.map(FirstSign::End))
-            }
+        let done = match waits {
+            CallerWaits::No => timeout(FIRST_SIGN, turn.shown()).await,
+            _ => timeout(self.spec.blocking_timeout, turn.settled()).await.map(|done| done.map(Some)),
         };
-        let sign = match sign {
-            Ok(sign) => sign?,
+        let done = match done {
+            Ok(done) => done?,
             // It might have been answered directly. Now only a task can say that the turn goes on.
             Err(_) => {
-                turn.sink.open_now();
-                turn.first_sign().await?
+                turn.sink.open();
+                turn.shown().await?
             }
         };
-        match sign {
-            FirstSign::End(done) => Ok(done),
-            FirstSign::Live(_) | FirstSign::Over(_) => {
-                Ok(Answer::Task(self.snapshot(&turn.sink.key).await?.task))
-            }
+        match done {
+            Some(done) => Ok(done),
+            None => Ok(Answer::Task(self.snapshot(&turn.live.key).await?.task)),
         }
     }
 
@@ -145,26 +141,20 @@ impl Core {
     ) -> Result<EventStream, Error> {
         let scope = self.scope(&call.context.principal);
         let admission = admission(&call)?;
-        match self.take(&scope, call, admission.clone(), CallerWaits::ForEvents).await? {
-            Taken::Starts(mut turn) => {
-                let live = match turn.first_sign().await? {
-                    FirstSign::Live(live) => live,
-                    FirstSign::Over(events) => return Ok(all(events)),
-                    FirstSign::End(Answer::Message(message)) => return only(message),
-                    FirstSign::End(Answer::Task(_)) => return Err(ErrorCode::InvalidAgentResponse.into()),
-                };
-                let (store, end) = (self.store.clone(), Some(turn.end));
-                Ok(match turn.before {
-                    Some(before) => Box::pin(Subscription::with_snapshot(store, live, &before, end)?),
-                    None => Box::pin(Subscription::after(store, live, 0, end)),
-                })
-            }
-            Taken::Waits { live, end, .. } => {
-                let (live, snapshot) = self.enter(&live.key).await?;
-                let store = self.store.clone();
-                Ok(Box::pin(Subscription::with_snapshot(store, live, &snapshot, Some(end))?))
-            }
-            Taken::Repeats(id) => self.stream_again(&TaskKey { scope, id }, admission).await,
+        let taken = self.take(&scope, call, admission.clone(), CallerWaits::ForEvents).await?;
+        let (live, end, before) = match taken {
+            Taken::Starts(mut turn, before) => match turn.shown().await? {
+                Some(Answer::Message(message)) => return only(message),
+                Some(Answer::Task(_)) => return Err(ErrorCode::InvalidAgentResponse.into()),
+                None => (turn.live, turn.end, before),
+            },
+            Taken::Waits { live, end, before, .. } => (live, end, before),
+            Taken::Repeats(id) => return self.stream_again(&TaskKey { scope, id }, admission).await,
+        };
+        let store = self.store.clone();
+        match before {
+            Some(before) => Subscription::with_snapshot(store, live, &before, Some(end)),
+            None => Ok(Subscription::after(store, live, 0, Some(end))),
         }
     }
 
@@ -179,6 +169,6 @@ impl Core {
         if snapshot.task.state() == TaskState::InputRequired {
             end.close_after(snapshot.number);
         }
-        Ok(Box::pin(Subscription::after(self.store.clone(), live, 0, Some(end))))
+        Ok(Subscription::after(self.store.clone(), live, 0, Some(end)))
     }
 }

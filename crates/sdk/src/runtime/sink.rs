@@ -2,11 +2,9 @@
 //!
 //! Emitting puts an event into a batch; whoever drives the turn commits the batch each time the agent yields.
 //! So a turn that finishes at once is one transaction, a burst is committed in large steps, and an agent that
-//! runs ahead of the journal waits here. The driver is woken only for what other threads emit: what the agent
-//! emits while it is being polled, the driver finds when that poll returns.
+//! runs ahead of the journal waits here.
 
-use std::sync::{Arc, OnceLock};
-use std::task::Waker;
+use std::sync::Arc;
 
 use chancery_protocol::{
     Artifact, ArtifactId, ContextId, Hold, Json, JsonObject, Message, Role, StreamResponse, Task,
@@ -32,10 +30,9 @@ pub(crate) struct Sink {
     pub(super) core: Arc<Core>,
     pub(super) key: TaskKey,
     context_id: ContextId,
-    /// Made when somebody asks for it: most turns end before anyone could stop them.
-    cancel: OnceLock<CancellationToken>,
+    cancel: CancellationToken,
     inner: Mutex<Inner>,
-    /// Told when there is room again, when something is committed, and when the turn is over.
+    /// Told when there is something to commit, when it is committed, when there is room again, and when the turn is over.
     changed: Notify,
 }
 
@@ -44,8 +41,6 @@ struct Inner {
     batch: Batch,
     phase: Phase,
     closed: bool,
-    /// Set while the driver sleeps.
-    driver: Option<Waker>,
     /// How many entries were recorded, taken to be committed, and committed.
     recorded: u64,
     taken: u64,
@@ -58,10 +53,9 @@ struct Inner {
     hold: Option<Arc<dyn Hold>>,
     /// What clients have said that no event shows yet.
     said: Vec<Message>,
-    /// What earlier turns of the task consumed.
+    /// What the turns of the task have consumed, and whether this one has reported anything.
     consumed: Usage,
-    /// What this turn has reported.
-    usage: Option<Usage>,
+    has_reported: bool,
     artifacts: u32,
 }
 
@@ -70,7 +64,7 @@ struct Inner {
 enum Phase {
     /// The task does not exist; the first event creates it.
     Unopened(Box<Task>),
-    /// It exists, and nobody has said that work goes on.
+    /// It exists, and has to be said to be worked on.
     Open,
     /// It is said to be worked on.
     #[default]
@@ -98,7 +92,7 @@ impl Sink {
             core: core.clone(),
             key,
             context_id,
-            cancel: OnceLock::new(),
+            cancel: CancellationToken::new(),
             inner: Mutex::new(Inner { phase, ..Inner::default() }),
             changed: Notify::new(),
         }
@@ -108,17 +102,17 @@ impl Sink {
         &self.key.id
     }
 
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.key.scope
+    }
+
     pub(crate) fn context_id(&self) -> &ContextId {
         &self.context_id
     }
 
-    /// Fires when the turn is over, also for those who ask only then.
+    /// Fires when the turn is over.
     pub(crate) fn cancellation(&self) -> &CancellationToken {
-        let token = self.cancel.get_or_init(CancellationToken::new);
-        if self.inner.lock().closed {
-            token.cancel();
-        }
-        token
+        &self.cancel
     }
 
     pub(crate) fn is_unopened(&self) -> bool {
@@ -164,13 +158,14 @@ impl Sink {
     /// Adds to what was consumed, and gives the whole.
     pub(crate) fn add_usage(&self, usage: Usage) -> Usage {
         let mut inner = self.inner.lock();
-        inner.usage.get_or_insert_default().add(usage);
-        inner.total_usage()
+        inner.has_reported = true;
+        inner.consumed.add(usage);
+        inner.consumed
     }
 
     /// What has been consumed by now.
     pub(crate) fn usage(&self) -> Usage {
-        self.inner.lock().total_usage()
+        self.inner.lock().consumed
     }
 
     /// Waits until the turn has come so far. An error if it is over before that.
@@ -199,18 +194,15 @@ impl Sink {
         let mut event = Some(event);
         let has_room = |inner: &mut Inner| {
             let event = event.take_if(|_| !inner.closed && !is_full(&inner.batch))?;
-            match event {
-                StreamResponse::Task(_) => {}
-                StreamResponse::ArtifactUpdate(_) if !self.core.spec.works_elsewhere => {
-                    inner.ensure_working(self);
-                }
-                _ => inner.open(),
+            if let StreamResponse::ArtifactUpdate(_) = event {
+                inner.ensure_working(self);
             }
             inner.record(self, event);
-            inner.wake_driver();
             Some(())
         };
-        self.reached(has_room).await
+        self.reached(has_room).await?;
+        self.changed.notify_waiters();
+        Ok(())
     }
 
     pub(crate) async fn status(&self, state: TaskState, message: Option<Message>) -> Result<(), TurnOver> {
@@ -245,6 +237,7 @@ impl Sink {
     }
 
     /// What a client has said becomes history with the next status.
+    #[cfg(feature = "client")]
     pub(crate) fn said(&self, message: Message) {
         self.inner.lock().said.push(self.own(message));
     }
@@ -256,15 +249,12 @@ impl Sink {
 
     /// Waits until the call is written down.
     pub(crate) async fn dispatch(&self) -> Result<(), TurnOver> {
-        let is_written = |inner: &mut Inner| {
-            let is_done = inner.is_dispatched && inner.batch.state.is_none();
-            if !is_done && !inner.closed {
-                inner.dispatch_is_asked = true;
-                inner.wake_driver();
-            }
-            (is_done && !inner.closed).then_some(())
-        };
-        self.reached(is_written).await
+        {
+            let mut inner = self.inner.lock();
+            inner.dispatch_is_asked |= !inner.is_dispatched || inner.batch.state.is_some();
+        }
+        self.changed.notify_waiters();
+        self.reached(|inner| (!inner.dispatch_is_asked && !inner.closed).then_some(())).await
     }
 
     /// Whether somebody waits for the call to be written down.
@@ -315,24 +305,15 @@ impl Sink {
 
     /// Creates the task, if that is still to be done.
     pub(crate) fn open(&self) {
-        self.inner.lock().open();
-    }
-
-    /// The same while a driver sleeps.
-    pub(crate) fn open_now(&self) {
-        let mut inner = self.inner.lock();
-        inner.open();
-        inner.wake_driver();
+        self.inner.lock().open(self);
+        self.changed.notify_waiters();
     }
 
     /// The last event of the turn.
     pub(crate) fn conclude(&self, outcome: Outcome) {
         let mut inner = self.inner.lock();
         inner.closed = true;
-        if !matches!(outcome.forwarded.as_deref(), Some(StreamResponse::Task(_))) {
-            inner.open();
-        }
-        let total = inner.usage.map(|_| inner.total_usage());
+        let total = Some(inner.consumed).filter(|_| inner.has_reported);
         let usage = total.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok());
         if let Some(last) = outcome.forwarded {
             return inner.record(self, *last);
@@ -359,38 +340,37 @@ impl Sink {
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.changed.notify_waiters();
-        if let Some(token) = self.cancel.get() {
-            token.cancel();
-        }
+        self.cancel.cancel();
     }
 
     /// What is to be committed now; makes room for those who wait. On the heap, as it is handed from future to future.
     pub(crate) fn take_batch(&self) -> Box<Batch> {
-        let batch = self.inner.lock().take_batch();
+        let batch = {
+            let mut inner = self.inner.lock();
+            inner.taken = inner.recorded;
+            inner.batch.take()
+        };
         self.changed.notify_waiters();
-        batch
+        Box::new(batch)
     }
 
-    /// What is to be committed now. If that is nothing, the driver may sleep until somebody emits something.
-    pub(super) fn take_or_park(&self, driver: &Waker) -> Option<Box<Batch>> {
-        let mut inner = self.inner.lock();
-        if matches!(inner.phase, Phase::Open) && !self.core.spec.works_elsewhere {
-            inner.ensure_working(self);
+    /// What is to be committed next, once there is something: the agent waits for something else meanwhile.
+    pub(super) async fn next_batch(&self) -> Box<Batch> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut inner = self.inner.lock();
+                if matches!(inner.phase, Phase::Open) {
+                    inner.ensure_working(self);
+                }
+                // A new state alone can wait for the next event.
+                if !inner.batch.is_empty() || inner.dispatch_is_asked {
+                    break;
+                }
+            }
+            changed.await;
         }
-        // A new state alone can wait for the next event.
-        if inner.batch.is_empty() && !inner.dispatch_is_asked {
-            inner.driver = Some(driver.clone());
-            return None;
-        }
-        let batch = inner.take_batch();
-        drop(inner);
-        self.changed.notify_waiters();
-        Some(batch)
-    }
-
-    /// The driver is awake.
-    pub(crate) fn unpark(&self) {
-        self.inner.lock().driver = None;
+        self.take_batch()
     }
 }
 
@@ -402,31 +382,18 @@ pub(super) fn is_full(batch: &Batch) -> bool {
 // === impl Inner ===
 
 impl Inner {
-    fn wake_driver(&mut self) {
-        self.driver.take().into_iter().for_each(Waker::wake);
-    }
-
-    fn take_batch(&mut self) -> Box<Batch> {
-        self.taken = self.recorded;
-        Box::new(self.batch.take())
-    }
-
-    fn open(&mut self) {
+    /// Creates the task, if that is still to be done. Whether it is worked on elsewhere is not for us to say.
+    fn open(&mut self, sink: &Sink) {
+        let opened = if sink.core.spec.works_elsewhere { Phase::Working } else { Phase::Open };
         if matches!(self.phase, Phase::Unopened(_))
-            && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, Phase::Open)
+            && let Phase::Unopened(task) = std::mem::replace(&mut self.phase, opened)
         {
             self.batch.create(task);
         }
     }
 
-    fn total_usage(&self) -> Usage {
-        let mut total = self.consumed;
-        total.add(self.usage.unwrap_or_default());
-        total
-    }
-
     fn ensure_working(&mut self, sink: &Sink) {
-        self.open();
+        self.open(sink);
         if !matches!(self.phase, Phase::Working) {
             self.record(sink, sink.status_event(TaskState::Working, None, None));
         }
@@ -438,6 +405,7 @@ impl Inner {
         match event {
             StreamResponse::Task(task) => self.record_task(sink, task),
             StreamResponse::StatusUpdate(mut update) => {
+                self.open(sink);
                 self.phase = Phase::Working;
                 (update.task_id, update.context_id) = (sink.key.id.clone(), sink.context_id.clone());
                 update.status.timestamp = Some(sink.core.store.clock().millis());
@@ -445,6 +413,7 @@ impl Inner {
                 self.batch.status(update, std::mem::take(&mut self.said));
             }
             StreamResponse::ArtifactUpdate(mut update) => {
+                self.open(sink);
                 (update.task_id, update.context_id) = (sink.key.id.clone(), sink.context_id.clone());
                 self.batch.artifact(update);
             }

@@ -1,18 +1,16 @@
-//! Making a turn ready and starting it: polled once by its request, on its own from then on.
+//! Making a turn ready and starting it, and what it tells of itself.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use chancery_protocol::{
-    BoxFuture, Call, CallContext, Error, ErrorCode, Event, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
-    Message, SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task, box_future,
+    Amount, Call, CallContext, Error, ErrorCode, Hold, Json, JsonObject, KeptTask, LINEAGE_EXTENSION,
+    Message, SendMessageConfiguration, SendMessageRequest, SendMessageResponse, Task, USAGE_EXTENSION, Usage,
 };
-use chancery_store::{Admission, Snapshot};
+use chancery_store::Admission;
+use serde::Deserialize;
 use tokio::sync::oneshot;
 
-use super::delivered::consumed_by;
 use super::drive::Drive;
 use super::live::Live;
 use super::sink::Sink;
@@ -34,6 +32,8 @@ pub(crate) struct Incoming {
     pub(crate) context: Box<CallContext>,
     pub(crate) admission: Option<Admission>,
     pub(crate) waits: CallerWaits,
+    /// Where its streams end, if that is before the task does.
+    pub(super) end: Arc<TurnEnd>,
 }
 
 /// What a turn finds of its task.
@@ -49,25 +49,12 @@ pub(crate) struct Found {
 /// What comes of a turn: the task as the turn left it, or a direct answer without a task.
 pub(super) type Answer = SendMessageResponse<KeptTask>;
 
-/// What a turn shows first.
-#[derive(Debug)]
-pub(super) enum FirstSign {
-    /// Its task is there, and is being worked on.
-    Live(Arc<Live>),
-    /// Its task is over already, and this is all that happened.
-    Over(Vec<Event>),
-    /// It has come to its end, and its task was not shown before.
-    End(Answer),
-}
-
 /// A turn that runs on its own, and what it tells of itself.
 pub(super) struct StartedTurn {
+    pub(super) live: Arc<Live>,
     pub(super) sink: Arc<Sink>,
     /// Where its streams end, if that is before its task does.
     pub(super) end: Arc<TurnEnd>,
-    /// The task as it was before the message was taken into it.
-    pub(super) before: Option<Snapshot>,
-    opened: oneshot::Receiver<FirstSign>,
     settled: oneshot::Receiver<Result<Answer, Error>>,
 }
 
@@ -81,24 +68,20 @@ impl Incoming {
         let Call { request, context } = call;
         let SendMessageRequest { mut message, configuration, metadata, .. } = *request;
         message.metadata = message.metadata.and_then(|said| said.without(LINEAGE_EXTENSION));
-        Box::new(Self { message, is_new: true, configuration, metadata, context, admission, waits })
+        let end = Arc::default();
+        Box::new(Self { message, is_new: true, configuration, metadata, context, admission, waits, end })
     }
 
     /// What was said before, for a turn that nobody has sent a message for.
     pub(super) fn again(message: Message, context: Box<CallContext>, waits: CallerWaits) -> Box<Self> {
-        let (is_new, configuration, metadata, admission) = (false, None, None, None);
-        Box::new(Self { message, is_new, configuration, metadata, context, admission, waits })
+        let (is_new, configuration, metadata, admission, end) = (false, None, None, None, Arc::default());
+        Box::new(Self { message, is_new, configuration, metadata, context, admission, waits, end })
     }
 }
 
 impl Drive {
     /// Makes a turn ready: what the agent is told, and what runs it.
-    pub(super) fn new(
-        sink: Sink,
-        live: Option<Arc<Live>>,
-        mut incoming: Box<Incoming>,
-        found: Found,
-    ) -> Box<Self> {
+    pub(super) fn new(sink: Sink, live: Arc<Live>, mut incoming: Box<Incoming>, found: Found) -> Box<Self> {
         sink.set_hold(incoming.context.hold.take());
         // What earlier turns consumed counts on.
         found
@@ -111,7 +94,7 @@ impl Drive {
         let limit = now.checked_add(sink.core.spec.turn_timeout).unwrap_or(now + NEVER);
         let deadline = incoming.context.deadline.map_or(limit, |deadline| deadline.min(limit));
         let sink = Arc::new(sink);
-        let (task, waits) = (found.task.clone(), incoming.waits);
+        let (task, waits, end) = (found.task.clone(), incoming.waits, incoming.end.clone());
         let agent =
             sink.core.spec.agent.clone().start(Turn { incoming, found, deadline, sink: sink.clone() });
         Box::new(Self {
@@ -119,59 +102,28 @@ impl Drive {
             sink,
             agent,
             deadline,
-            end: Arc::default(),
-            committed: live.is_some(),
+            end,
             reservation: None,
-            is_reserved: false,
             sent: Sent::Answered,
             found: task,
             live,
             waits,
-            before: None,
-            opened: None,
             settled: None,
         })
     }
 
-    /// Runs the turn. What the agent says in its first poll leaves together with the beginning, unless its caller does not
-    /// wait: then an agent that never yields must not hold up the answer.
-    pub(super) async fn start(mut self: Box<Self>) -> StartedTurn {
-        let (tell_opened, opened) = oneshot::channel();
+    /// Runs the turn, which goes on without whoever waits for it.
+    pub(super) fn start(mut self: Box<Self>) -> StartedTurn {
         let (tell_settled, settled) = oneshot::channel();
-        (self.opened, self.settled) = (Some(tell_opened), Some(tell_settled));
-        let (sink, end, before) = (self.sink.clone(), self.end.clone(), self.before.take());
-        let polls_here = self.waits != CallerWaits::No;
-        let mut turn: BoxFuture<'static, ()> = box_future(|| self.run());
-        let is_over =
-            polls_here && poll_fn(|context| Poll::Ready(turn.as_mut().poll(context).is_ready())).await;
-        if !is_over {
-            tokio::spawn(turn);
-        }
-        StartedTurn { sink, end, before, opened, settled }
-    }
-
-    /// Tells whoever waits for it that the task exists.
-    pub(super) fn tell_opened(&mut self) {
-        if self.opened.is_some() {
-            let live = self.enter();
-            // Whoever waited may have gone.
-            let _ = self.opened.take().map(|opened| opened.send(FirstSign::Live(live)));
-        }
+        self.settled = Some(tell_settled);
+        let (live, sink, end) = (self.live.clone(), self.sink.clone(), self.end.clone());
+        tokio::spawn(self.run());
+        StartedTurn { live, sink, end, settled }
     }
 
     /// Tells whoever waits for it that the turn has ended, or that its task waits for somebody.
     pub(super) fn tell_settled(&mut self, done: Result<Answer, Error>) {
         let _ = self.settled.take().map(|settled| settled.send(done));
-    }
-
-    /// Lets others know of the task.
-    pub(super) fn enter(&mut self) -> Arc<Live> {
-        let live = self.live.get_or_insert_with(|| {
-            let live = self.core.live.enter(&self.sink.key);
-            live.claim(&self.sink);
-            live
-        });
-        live.clone()
     }
 }
 
@@ -181,14 +133,33 @@ impl StartedTurn {
         (&mut self.settled).await.unwrap_or_else(|_| Err(ErrorCode::Internal.into()))
     }
 
-    /// Waits until the task is there, or the turn has ended without one.
-    pub(super) async fn first_sign(&mut self) -> Result<FirstSign, Error> {
+    /// Waits until the task is there. An answer if the turn has ended without one.
+    pub(super) async fn shown(&mut self) -> Result<Option<Answer>, Error> {
+        let mut shown = self.live.watch();
         tokio::select! {
             biased;
-            Ok(opened) = &mut self.opened => Ok(opened),
-            settled = &mut self.settled => {
-                settled.unwrap_or_else(|_| Err(ErrorCode::Internal.into())).map(FirstSign::End)
-            }
+            _ = shown.wait_for(|shown| shown.newest > 0) => Ok(None),
+            done = self.settled() => done.map(Some),
         }
     }
+}
+
+/// What the turns of a task have consumed so far.
+pub(super) fn consumed_by(task: &Task) -> Option<Usage> {
+    task.metadata.as_ref().and_then(|known| known.entry(USAGE_EXTENSION).ok().flatten())
+}
+
+/// What was reported for a task and charged to its agent alone.
+#[derive(Default, Deserialize)]
+struct Overrun {
+    #[serde(default)]
+    overrun: Amount,
+}
+
+/// A call goes on with the account of its task.
+pub(super) fn resume_account(hold: &dyn Hold, task: &Task) {
+    let Some(charged) = consumed_by(task) else { return };
+    let told =
+        task.metadata.as_ref().and_then(|known| known.entry::<Overrun>(USAGE_EXTENSION).ok().flatten());
+    hold.resume(charged, told.unwrap_or_default().overrun);
 }

@@ -6,12 +6,11 @@ use chancery_protocol::{
     Call, ContextId, Error, Json, JsonObject, LINEAGE_EXTENSION, Message, RequestLimits, SendMessageRequest,
     Task, TaskId, TaskState, TaskStatus, TaskStatusUpdateEvent, check_input_modes,
 };
-use chancery_store::{Admission, Batch, Scope};
+use chancery_store::{Admission, Batch, Scope, Snapshot};
 use sha2::{Digest, Sha256};
 
 use super::Core;
-use super::delivered::resume_account;
-use super::detach::DetachOnDrop;
+use super::detach::detached;
 use super::drive::Drive;
 use super::failure::{contained, from_store, task_is_over};
 use super::live::{Live, TaskKey};
@@ -19,7 +18,7 @@ use super::queue::{QueuedAnswer, run_next};
 use super::queued::Waits;
 use super::reserve::Reservation;
 use super::sink::Sink;
-use super::start::{Found, Incoming, StartedTurn};
+use super::start::{Found, Incoming, StartedTurn, resume_account};
 use super::subscription::TurnEnd;
 use crate::agent::Sent;
 use crate::turn::CallerWaits;
@@ -29,10 +28,10 @@ const MAX_KEY_BYTES: usize = 255;
 
 /// What became of a message.
 pub(super) enum Taken {
-    /// It has started a turn.
-    Starts(StartedTurn),
+    /// It has started a turn. The task as it was before, if there was one.
+    Starts(StartedTurn, Option<Snapshot>),
     /// It waits for a turn to end.
-    Waits { live: Arc<Live>, end: Arc<TurnEnd>, answer: QueuedAnswer },
+    Waits { live: Arc<Live>, end: Arc<TurnEnd>, before: Option<Snapshot>, answer: QueuedAnswer },
     /// It has been sent before; this is its task, or the call that may become one or was answered without one.
     Repeats(TaskId),
 }
@@ -40,15 +39,14 @@ pub(super) enum Taken {
 impl Core {
     /// Finds the task of a message, or begins a new one, and starts the turn. Once begun this goes on without its caller: a
     /// message that was taken must get its turn.
-    pub(super) fn take(
+    pub(super) async fn take(
         self: &Arc<Self>,
         scope: &Scope,
         call: Call<Box<SendMessageRequest>>,
         admission: Option<Admission>,
         waits: CallerWaits,
-    ) -> DetachOnDrop<Result<Taken, Error>> {
-        let (core, scope) = (self.clone(), scope.clone());
-        DetachOnDrop::new(|| core.taken(scope, call, admission, waits))
+    ) -> Result<Taken, Error> {
+        detached(self.clone().taken(scope.clone(), call, admission, waits)).await
     }
 
     async fn taken(
@@ -135,26 +133,22 @@ impl Core {
         let sink = self.open(scope, &mut incoming, is_named)?;
         let reservation = sink.is_unopened().then(|| Box::new(Reservation::new(&sink, &incoming)));
         let key = incoming.admission.take();
-        let mut live = None;
+        let live = self.live.enter(&sink.key);
         if reservation.is_none() && (has_key || is_named) {
-            let entered = self.live.enter(&sink.key);
-            let is_first = is_named || entered.claim(&sink);
-            debug_assert!(is_first, "nobody knows of a task that has just been made up");
             let mut batch = sink.take_batch();
             batch.admission = key.clone();
             let hold = incoming.context.hold.clone();
             let appended = self.append(&sink.key, batch, hold, Sent::Answered).await;
-            entered.publish(appended.map_err(from_store)?.events, false);
-            if is_named && !entered.claim(&sink) {
-                // Somebody who knew the name has said more already, and has the first turn.
-                incoming.is_new = false;
-                return self.queue_up(entered, incoming);
-            }
-            if entered.has_ended() {
-                // Others know its name: it was canceled before anybody worked on it.
-                sink.cancellation().cancel();
-            }
-            live = Some(entered);
+            live.publish(appended.map_err(from_store)?);
+        }
+        if !live.claim(&sink) {
+            // Somebody who knew the name has said more already, and has the first turn.
+            incoming.is_new = false;
+            return self.queue_up(live, incoming, None);
+        }
+        if live.has_ended() {
+            // Others know its name: it was canceled before anybody worked on it.
+            sink.cancellation().cancel();
         }
         let referenced = self.referenced(scope, &incoming.message).await;
         let found = Found { referenced, ..Found::default() };
@@ -163,7 +157,7 @@ impl Core {
         if has_key && drive.reservation.is_some() {
             drive.reserve(key).await.map_err(from_store)?;
         }
-        Ok(Taken::Starts(drive.start().await))
+        Ok(Taken::Starts(drive.start(), None))
     }
 
     /// A message for a task that exists.
@@ -180,9 +174,9 @@ impl Core {
             return Err(task_is_over(&key.id));
         }
         let (live, sink) = self.claim(key, &task);
-        let Some(sink) = sink else { return self.queue_up(live, incoming) };
+        let Some(sink) = sink else { return self.queue_up(live, incoming, Some(snapshot)) };
         let drive = self.begin(live, sink, incoming).await?;
-        Ok(Taken::Starts(drive.start().await))
+        Ok(Taken::Starts(drive.start(), Some(snapshot)))
     }
 
     /// Makes a task live, and claims it for a turn unless it has one.
@@ -215,7 +209,7 @@ impl Core {
     ) -> Result<Box<Drive>, Error> {
         let (key, context_id) = (&live.key, sink.context_id().clone());
         let task_id = key.id.clone();
-        let Incoming { message, is_new, configuration, context, admission, waits, .. } = &mut *incoming;
+        let Incoming { message, is_new, configuration, context, admission, .. } = &mut *incoming;
         (message.task_id, message.context_id) = (Some(task_id.clone()), Some(context_id.clone()));
         let before = self.snapshot(key).await?;
         let task = before.task.value()?;
@@ -230,19 +224,17 @@ impl Core {
         let said = is_new.then(|| message.clone());
         let update = TaskStatusUpdateEvent { task_id: task_id.clone(), context_id, status, metadata: None };
         batch.status(update, said);
-        let (hold, waits) = (context.hold.clone(), *waits);
-        let appended = self.append(key, batch, hold, Sent::Answered).await.map_err(from_store)?;
+        let appended =
+            self.append(key, batch, context.hold.clone(), Sent::Answered).await.map_err(from_store)?;
         let referenced = self.referenced(&key.scope, message).await;
         let state = match &before.state {
             // What was kept of the call while it waited is nothing to the agent, which has not heard of it.
             Some(state) if Waits::is(state) => self.first_state(),
             state => state.clone(),
         };
-        live.publish(appended.events, false);
+        live.publish(appended);
         let found = Found { task: Some(task), state, referenced, ..Found::default() };
-        let mut drive = Drive::new(sink, Some(live.clone()), incoming, found);
-        drive.before = Some(before).filter(|_| waits == CallerWaits::ForEvents);
-        Ok(drive)
+        Ok(Drive::new(sink, live.clone(), incoming, found))
     }
 
     /// Those of the tasks that a message refers to which its sender may see. One that does not exist and one
