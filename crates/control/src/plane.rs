@@ -127,6 +127,8 @@ pub struct Plane {
     pub(crate) keys_in_flight: Arc<KeysInFlight>,
     /// Those in force.
     terms: ArcSwap<Terms>,
+    /// Settled calls whose tasks wait for their clients.
+    parked: Mutex<HashMap<HopId, Weak<Held>>>,
     held: Vec<Mutex<HashMap<HopId, Weak<Held>, RandomState>>>,
     /// Calls by when their time is up.
     due: Mutex<BTreeMap<(Millis, HopId), Weak<Held>>>,
@@ -174,8 +176,8 @@ impl Plane {
         let terms = Terms::new(resolver, ledger.edition(), Arc::new(prices), lineage, policy, settings);
         let terms = ArcSwap::from_pointee(terms);
         let foreign = ForeignRoots::default();
-        let keys_in_flight = Arc::default();
-        Self { ledger, open, containment, slots, hands, foreign, keys_in_flight, terms, held, due }
+        let (keys_in_flight, parked) = (Arc::default(), Mutex::default());
+        Self { ledger, open, containment, slots, hands, foreign, keys_in_flight, terms, parked, held, due }
     }
 
     /// The terms in force. A call that is on its way has its own.
@@ -241,6 +243,19 @@ impl Plane {
     /// The open call of this id.
     pub(crate) fn held(&self, hop: HopId) -> Option<Arc<Held>> {
         self.shard(hop).lock().get(&hop)?.upgrade()
+    }
+
+    /// A settled call whose task waits for its client, for as long as its turn goes on.
+    pub(crate) fn parked(&self, hop: HopId) -> Option<Arc<Held>> {
+        self.parked.lock().get(&hop)?.upgrade()
+    }
+
+    pub(crate) fn park(&self, hop: HopId, held: Weak<Held>) {
+        self.parked.lock().insert(hop, held);
+    }
+
+    pub(crate) fn unpark(&self, hop: HopId) {
+        self.parked.lock().remove(&hop);
     }
 
     pub(crate) fn keep(&self, held: &Arc<Held>) {

@@ -13,7 +13,7 @@ use crate::caller::{Identity, Principal};
 use crate::card::AgentCard;
 use crate::error::{Error, ErrorCode};
 use crate::event::Event;
-use crate::hop::Hold;
+use crate::hop::{Hold, HopId};
 use crate::id::TaskId;
 use crate::operation::Operation;
 use crate::peer::PeerWatch;
@@ -52,6 +52,9 @@ pub struct CallContext {
     /// The id that a new task gets, where the version that the caller speaks lets the caller name it; none for a fresh
     /// one. A name that is taken is refused.
     pub new_task: Option<TaskId>,
+    /// The settled call whose task waited for its client and goes on without a message: it is paid for by the same payer, and
+    /// under the same root. Set by the runtime alone.
+    pub continues: Option<HopId>,
     /// The last event that a returning subscriber has seen.
     pub last_event: Option<u64>,
     /// The W3C trace that the call belongs to; for observation only.
@@ -263,6 +266,7 @@ impl CallContext {
             extensions: Vec::new(),
             idempotency_key: None,
             new_task: None,
+            continues: None,
             last_event: None,
             traceparent: None,
             lineage: None,

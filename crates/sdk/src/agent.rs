@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use chancery_protocol::{
     Artifact, ArtifactId, BoxFuture, Error, Json, Message, Part, Principal, Role, StreamResponse, TaskId,
-    TaskState,
+    TaskState, TaskStatusUpdateEvent,
 };
 
 use futures_util::FutureExt as _;
@@ -90,8 +90,9 @@ pub struct TaskHandle {
 /// What became of a request to cancel.
 #[derive(Clone, Debug)]
 pub enum Cancellation {
-    /// The work has stopped. The message, if any, becomes the status message.
-    Done(Option<Box<Message>>),
+    /// The work has stopped. What the agent says with that, if anything: its message becomes the status message, and a report
+    /// of usage in the metadata counts.
+    Done(Option<Box<TaskStatusUpdateEvent>>),
     /// Nobody had begun: the call is free.
     NeverSent,
     /// Nobody knows whether the work has stopped.

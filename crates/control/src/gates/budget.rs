@@ -171,7 +171,8 @@ fn accounts(passage: &mut Passage) -> Accounts {
     let context = &passage.call.context;
     let payer = passage.given.descent.as_ref().map_or(Payer::Caller, |descent| descent.payer());
     let parent = passage.given.descent.as_ref().and_then(|descent| descent.parent.as_ref());
-    let above = parent.and_then(|parent| plane.held(parent.hop));
+    let continued = || context.continues.and_then(|hop| plane.parked(hop));
+    let above = parent.and_then(|parent| plane.held(parent.hop)).or_else(continued);
     // What is done on somebody's behalf is at their expense, whoever does it.
     let payer = match (payer, &above) {
         (Payer::Unattributed(agent), _) => {

@@ -6,6 +6,7 @@ use chancery_protocol::{Denied, DeniedKind, Identity, LINEAGE_EXTENSION, Operati
 use serde::Deserialize;
 
 use crate::gate::{Gate, Passage, Verdict, is_send};
+use crate::held::Held;
 use crate::identity::{Access, OUTSIDE_OF_CALL, call_of, is_within_call};
 use crate::lineage::{Arrival, Descent, Traceparent};
 use crate::policy;
@@ -98,9 +99,24 @@ impl IdentityGate {
         }
     }
 
+    /// A task goes on that waited for its client: its call stands where the settled one stood.
+    fn continue_call(passage: &mut Passage, settled: &Held) -> Result<(), Denied> {
+        let descent = passage.terms.lineage.continued(&settled.open)?;
+        let context = &mut passage.call.context;
+        if settled.payer.principal == context.principal {
+            context.identity = settled.payer.identity.clone();
+        }
+        Self::remember_root_caller(passage, &descent);
+        passage.given.descent = Some(descent);
+        Ok(())
+    }
+
     /// Finds out on whose behalf the call is made: the budget asks who pays, and the lineage gate how far it may go.
     /// Where that is refused and only observed, the call goes on as one of which nothing is known.
     fn attribute(&self, passage: &mut Passage) -> Result<(), Denied> {
+        if let Some(settled) = passage.call.context.continues.and_then(|hop| passage.plane.parked(hop)) {
+            return Self::continue_call(passage, &settled);
+        }
         let context = &passage.call.context;
         let carried = match &context.lineage {
             Some(_) => None,

@@ -36,7 +36,7 @@ pub const POLICY_TIMEOUT: &str = "PolicyTimeout";
 pub(crate) struct Held {
     plane: Arc<Plane>,
     /// The place of the call in its chain.
-    open: Arc<OpenHop>,
+    pub(crate) open: Arc<OpenHop>,
     /// Who asked for it; owns its task.
     principal: Principal,
     /// Who pays for it, and for what follows from it.
@@ -62,6 +62,8 @@ pub(crate) struct Held {
     token: String,
     itself: OnceLock<Weak<Held>>,
     settled: AtomicBool,
+    /// Whether it is settled and its task waits for its client.
+    is_parked: AtomicBool,
     /// What is left to give back, in reverse order of how it was given.
     grants: Mutex<Grants>,
     spent: Mutex<Spent>,
@@ -159,6 +161,7 @@ impl Held {
             token,
             itself: OnceLock::new(),
             settled: AtomicBool::new(false),
+            is_parked: AtomicBool::new(false),
             grants: Mutex::new(grants),
             spent: Mutex::default(),
             plane,
@@ -449,6 +452,9 @@ impl Hold for Held {
 /// is charged. But what may stand in the journal is charged as it stands there.
 impl Drop for Held {
     fn drop(&mut self) {
+        if self.is_parked.load(Ordering::Acquire) {
+            self.plane.unpark(self.open.hop);
+        }
         if self.settled.load(Ordering::Acquire) {
             return;
         }
@@ -481,6 +487,11 @@ impl fmt::Debug for Held {
 /// Of a call that the budget has not seen, because it only observes and could not say.
 fn free() -> Estimate {
     Estimate { hold: Amount::default(), expected: Figure::of_money(0, CostSource::Unknown) }
+}
+
+/// Whether the task of a settled call waits for its client.
+pub(crate) fn is_waiting(settled: &Settled) -> bool {
+    settled.state.is_some_and(TaskState::is_interrupted)
 }
 
 /// Whether what was done on behalf of a call that ended so is done for nobody.

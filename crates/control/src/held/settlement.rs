@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use chancery_protocol::{Amount, CallOutcome, CostSource, Denied, DeniedKind, Settled, Usage};
 
-use super::{Grants, Held, Spent, is_cut_short};
+use super::{Grants, Held, Spent, is_cut_short, is_waiting};
 use crate::Millis;
 use crate::ledger::{LEAST_TOKENS, MOST, charge};
 use crate::plane::Booked;
@@ -124,6 +124,10 @@ impl Held {
     pub(super) fn book(&self, settled: &Settled) {
         if self.settled.swap(true, Ordering::AcqRel) {
             return;
+        }
+        if let Some(held) = self.itself.get().filter(|_| is_waiting(settled)) {
+            self.is_parked.store(true, Ordering::Release);
+            self.plane.park(self.open.hop, held.clone());
         }
         // The moment that the record has.
         let now = Millis::from(settled.at);

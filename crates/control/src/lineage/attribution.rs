@@ -42,6 +42,8 @@ pub struct Descent {
     pub visited: Visited,
     /// The root that stands for a call of another gateway, and what that says of the call.
     foreign: Option<(HopId, Arc<CallOrigin>)>,
+    /// The root of the settled call that this one goes on for, if that was made on nobody's behalf.
+    continued_root: Option<HopId>,
     root_agent: Option<Arc<str>>,
     trace: Option<TraceId>,
     perhaps_for: Box<[HopId]>,
@@ -93,7 +95,7 @@ impl Descent {
     /// The root of the call, if that is not the call itself.
     pub fn root_above(&self) -> Option<HopId> {
         let parent = self.parent.as_ref().map(|parent| parent.root);
-        parent.or_else(|| self.foreign.as_ref().map(|(root, _)| *root))
+        parent.or_else(|| self.foreign.as_ref().map(|(root, _)| *root)).or(self.continued_root)
     }
 
     /// What another gateway says of the call that all of this is done for, if it is done for one there.
@@ -132,6 +134,7 @@ impl Descent {
             depth: parent.context.depth.saturating_add(1),
             visited: parent.context.visited.clone(),
             foreign: parent.origin.clone().map(|origin| (parent.root, origin)),
+            continued_root: None,
             root_agent: None,
             trace: None,
             perhaps_for: Box::default(),
@@ -146,6 +149,7 @@ impl Descent {
             depth: 0,
             visited: Visited::default(),
             foreign: None,
+            continued_root: None,
             root_agent: None,
             trace,
             perhaps_for: Box::default(),
@@ -163,6 +167,22 @@ impl Lineage {
             Basis::Unattributed(agent) if !self.rules.allow_unattributed => Err(required(agent)),
             _ => Ok(descent),
         }
+    }
+
+    /// What a call descends from that goes on for a settled one whose task waited for its client.
+    pub(crate) fn continued(&self, settled: &OpenHop) -> Result<Descent, Denied> {
+        let OpenHop { root, parent, origin, context, .. } = settled;
+        if let Some(parent) = parent {
+            let parent = self.open.find(*root, *parent);
+            let parent = parent.ok_or_else(|| invalid("the call that the task was begun for has ended"))?;
+            return Ok(Descent::under(parent, Basis::Token));
+        }
+        Ok(Descent {
+            foreign: origin.clone().map(|origin| (*root, origin)),
+            continued_root: Some(*root),
+            root_agent: Some(context.root_agent_id.clone()),
+            ..Descent::fresh(Basis::Fresh, Some(context.trace_id))
+        })
     }
 
     /// The same, as it would be without what is refused: for gates that only observe.

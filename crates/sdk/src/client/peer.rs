@@ -70,6 +70,16 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// How many interfaces further one of another version is than the one at this place; one step if there is none.
+    pub(crate) fn steps_to_other_version(&self, at: usize) -> usize {
+        let version = |interface: &Interface| interface.wire.version();
+        let here = self.interfaces.get(at).map(version);
+        let other = self.interfaces.iter().skip(at + 1).position(|next| Some(version(next)) != here);
+        other.unwrap_or_default() + 1
+    }
+}
+
 fn rank(binding: &ProtocolBinding, preferred: &[ProtocolBinding]) -> usize {
     preferred.iter().position(|known| known == binding).unwrap_or(preferred.len())
 }

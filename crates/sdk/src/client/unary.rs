@@ -193,12 +193,18 @@ impl Client {
             let never_sent = error.was_never_sent();
             // Whoever cannot be reached one way may be reached another.
             let unknown = interface.wire.was_not_understood(request.operation(), &error);
+            // A peer that does the work and then denies it gets a message twice, and not once for each line of its card.
+            let is_given_up = unknown && was_passed_over && begins_or_continues(request);
             was_passed_over |= unknown;
             if unknown && request.operation() != Operation::ListTasks {
                 self.faults().tell(Fault::OtherVersion, request.operation(), &error, b"");
             }
-            at += usize::from(unknown || never_sent);
-            if (unknown || matches!(error, ClientError::Refused { .. })) && at < peer.interfaces.len() {
+            at += match unknown || never_sent {
+                true if unknown && begins_or_continues(request) => peer.steps_to_other_version(at),
+                moves_on => usize::from(moves_on),
+            };
+            let has_other = at < peer.interfaces.len() && !is_given_up;
+            if has_other && (unknown || matches!(error, ClientError::Refused { .. })) {
                 first_seen = first_seen.or((!never_sent).then_some(error));
                 continue;
             }

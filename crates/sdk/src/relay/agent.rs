@@ -68,8 +68,8 @@ impl Agent for RemoteAgent {
     async fn cancel(&self, task: TaskHandle) -> Result<Cancellation, Error> {
         let Some((client, there)) = self.whereabouts(&task) else { return Ok(Cancellation::Unknown) };
         let scrubber = RemoteState::of_task(&task).scrubber;
-        let mut canceled = match ask_to_cancel(&client, there).await {
-            Ok(canceled) => canceled.status,
+        let canceled = match ask_to_cancel(&client, there).await {
+            Ok(canceled) => canceled,
             Err(error) => match error.code() {
                 Some(ErrorCode::TaskNotCancelable | ErrorCode::UnsupportedOperation) => {
                     return Err(scrubber.told(error));
@@ -77,11 +77,10 @@ impl Agent for RemoteAgent {
                 _ => return Ok(Cancellation::Unknown),
             },
         };
-        canceled.message.iter_mut().for_each(|said| scrubber.message(said));
-        match canceled.state {
+        match canceled.status.state {
             TaskState::Canceled => {
                 self.ended(&task.principal, &task.task);
-                Ok(Cancellation::Done(canceled.message))
+                Ok(Cancellation::Done(scrubber.last_status(canceled).map(Box::new)))
             }
             state if state.is_terminal() => {
                 let text = "The task has already ended";

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use chancery_protocol::{
-    Artifact, Content, Error, ErrorCode, Json, JsonObject, Message, Part, StreamResponse, USAGE_EXTENSION,
+    Artifact, Content, Error, ErrorCode, Json, JsonObject, Message, Part, StreamResponse, Task,
+    TaskStatusUpdateEvent, USAGE_EXTENSION,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -141,6 +142,7 @@ impl Scrubber {
     pub(super) fn scrub(&self, mut event: StreamResponse) -> StreamResponse {
         match &mut event {
             StreamResponse::Task(task) => {
+                move_report(task.status.message.as_deref(), &mut task.metadata);
                 self.report(&mut task.metadata);
                 task.artifacts.iter_mut().for_each(|artifact| self.artifact(artifact));
                 task.history.iter_mut().for_each(|message| self.message(message));
@@ -153,6 +155,7 @@ impl Scrubber {
                 message.metadata = metadata;
             }
             StreamResponse::StatusUpdate(update) => {
+                move_report(update.status.message.as_deref(), &mut update.metadata);
                 self.report(&mut update.metadata);
                 update.status.message.iter_mut().for_each(|message| self.message(message));
             }
@@ -162,6 +165,22 @@ impl Scrubber {
             }
         }
         event
+    }
+
+    /// The last status of a task, with what the agent reports to have used for it.
+    pub(super) fn last_status(&self, task: Task) -> Option<TaskStatusUpdateEvent> {
+        let usage =
+            task.metadata.as_ref().and_then(|said| said.entry::<Json>(USAGE_EXTENSION).ok().flatten());
+        let event = StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
+            task_id: task.id,
+            context_id: task.context_id.unwrap_or_else(|| "".into()),
+            status: task.status,
+            metadata: usage.and_then(|usage| JsonObject::single(USAGE_EXTENSION, &usage).ok()),
+        });
+        match self.scrub(event) {
+            StreamResponse::StatusUpdate(update) => Some(update),
+            _ => None,
+        }
     }
 
     /// What the caller is told of an error; nothing of one that tells a lineage token.
@@ -248,6 +267,20 @@ impl Scrubber {
         let clean = replaced(text.as_bytes(), &self.tokens_in(text.as_bytes()));
         String::from_utf8_lossy(&clean).into_owned()
     }
+}
+
+/// A report with the message of a status is one of the status, unless that has its own.
+fn move_report(message: Option<&Message>, metadata: &mut Option<JsonObject>) {
+    let report_in = |said: &JsonObject| said.entry::<Json>(USAGE_EXTENSION).ok().flatten();
+    if metadata.as_ref().and_then(report_in).is_some() {
+        return;
+    }
+    let said = message.and_then(|message| message.metadata.as_ref()).and_then(report_in);
+    let Some(report) = said.and_then(|said| JsonObject::single(USAGE_EXTENSION, &said).ok()) else { return };
+    *metadata = Some(match metadata.take() {
+        Some(known) => known.merged(&report),
+        None => report,
+    });
 }
 
 fn replaced(text: &[u8], tokens: &[Range<usize>]) -> Vec<u8> {

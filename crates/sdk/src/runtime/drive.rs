@@ -268,8 +268,7 @@ impl Drive {
         if last {
             self.end_streams(state, appended.number);
         } else if state.is_interrupted() {
-            // The task waits for its client while the turn goes on: what the call held has been settled.
-            self.sink.set_hold(None);
+            self.sink.park_hold();
             self.tell_settled(Ok(Answer::Task(appended.task.clone())));
         }
         Ok(self.live.publish(appended))

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{
-    ContextId, Error, ErrorCode, Json, KeptTask, TaskState, TaskStatus, TaskStatusUpdateEvent, TaskView,
+    ContextId, Error, ErrorCode, Json, KeptTask, StreamResponse, TaskState, TaskStatus,
+    TaskStatusUpdateEvent, TaskView,
 };
 use chancery_store::{Batch, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,9 @@ impl Core {
             let handle = self.handle(&key, snapshot.state);
             let asked = self.spec.agent.clone().cancel(handle);
             match tokio::time::timeout(LONGEST_CANCEL, asked).await {
-                Ok(Ok(Cancellation::Done(said))) => outcome.message = said.map(|said| *said),
+                Ok(Ok(Cancellation::Done(said))) => {
+                    outcome.forwarded = said.map(|said| Box::new(StreamResponse::StatusUpdate(*said)));
+                }
                 Ok(Ok(Cancellation::NeverSent)) => sent = Sent::Never,
                 Ok(Ok(Cancellation::Unknown)) | Err(_) => sent = Sent::Unanswered,
                 Ok(Ok(Cancellation::Pending)) => {
@@ -101,12 +104,18 @@ impl Core {
         outcome: Outcome,
         sent: Sent,
     ) -> Result<Result<KeptTask, TaskState>, StoreError> {
-        let Outcome { state, message, .. } = outcome;
+        let Outcome { state, message, forwarded, .. } = outcome;
+        let (message, metadata) = match forwarded.map(|event| *event) {
+            Some(StreamResponse::StatusUpdate(said)) => {
+                (said.status.message.map(|said| *said), said.metadata)
+            }
+            _ => (message, None),
+        };
         let (task_id, context_id) = (key.id.clone(), context_id.unwrap_or_else(|| "".into()));
         let said = message.map(|said| said.in_task(task_id.clone()).in_context(context_id.clone()));
         let status = TaskStatus::at(self.store.clock().millis(), state, said);
         let mut batch = Box::new(Batch::default());
-        batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata: None }, None);
+        batch.status(TaskStatusUpdateEvent { task_id, context_id, status, metadata }, None);
         let appended = match self.append(key, batch, None, sent).await {
             Err(StoreError::Transition { from, .. }) => return Ok(Err(from)),
             appended => appended?,

@@ -196,7 +196,7 @@ impl Core {
             );
         };
         // It reserves anew what parking has settled.
-        let context = self.admit_again(&key.scope, message.clone()).await?;
+        let context = self.admit_again(&key.scope, message.clone(), None).await?;
         let incoming = Incoming::again(message, context, CallerWaits::No);
         if let (live, Some(sink)) = self.claim(&key, &task) {
             tokio::spawn(self.begin(live, sink, incoming).await?.run());
@@ -204,10 +204,17 @@ impl Core {
         Ok(())
     }
 
-    /// Has a call admitted anew whose task waited for its client, and goes on without a message. Without gates nothing has to be.
-    pub(super) async fn admit_again(&self, scope: &Scope, said: Message) -> Result<Box<CallContext>, Error> {
+    /// Has a call admitted anew whose task waited for its client, and goes on without a message, in the place of the settled
+    /// one if that is known. Without gates nothing has to be.
+    pub(super) async fn admit_again(
+        &self,
+        scope: &Scope,
+        said: Message,
+        settled: Option<&dyn Hold>,
+    ) -> Result<Box<CallContext>, Error> {
         let context = self.own_context(scope);
-        let call = Waiting::default().call(context.principal.clone(), scope.agent.clone(), said);
+        let mut call = Waiting::default().call(context.principal.clone(), scope.agent.clone(), said);
+        call.context.continues = settled.map(Hold::hop);
         match self.readmit(call) {
             Some(admitted) => admitted.await,
             None => Ok(context),
@@ -230,7 +237,9 @@ impl Sink {
         }
         let task = self.task().await?;
         let Some(said) = last_said(&task) else { return Ok(None) };
-        let Some(hold) = core.admit_again(&key.scope, said).await?.hold else { return Ok(None) };
+        let settled = self.parked_hold();
+        let admitted = core.admit_again(&key.scope, said, settled.as_deref()).await?;
+        let Some(hold) = admitted.hold else { return Ok(None) };
         resume_account(&*hold, &task);
         let recorded = core.append(key, Box::default(), Some(hold.clone()), Sent::Answered).await;
         recorded.map(|_| Some(hold)).map_err(from_store)

@@ -51,6 +51,8 @@ struct Inner {
     is_dispatched: bool,
     /// What the call was let through with; none while the task waits for its client.
     hold: Option<Arc<dyn Hold>>,
+    /// What it was let through with before the task had to wait for its client. It is settled.
+    parked: Option<Arc<dyn Hold>>,
     /// What clients have said that no event shows yet.
     said: Vec<Message>,
     /// What the turns of the task have consumed, and whether this one has reported anything.
@@ -129,6 +131,17 @@ impl Sink {
     pub(crate) fn set_hold(&self, hold: Option<Arc<dyn Hold>>) {
         let before = std::mem::replace(&mut self.inner.lock().hold, hold);
         drop(before);
+    }
+
+    /// The task waits for its client while the turn goes on: what the call held has been settled.
+    pub(super) fn park_hold(&self) {
+        let mut inner = self.inner.lock();
+        inner.parked = inner.hold.take();
+    }
+
+    /// The call that was settled when the task had to wait for its client.
+    pub(super) fn parked_hold(&self) -> Option<Arc<dyn Hold>> {
+        self.inner.lock().parked.clone()
     }
 
     /// What the call of the turn was let through with.
