@@ -15,6 +15,7 @@ use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Relo
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, LiveKeys, Signatory, federation, files};
 use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
+use crate::open_files;
 use crate::plain::{Plain, PlainRoutes, Seal};
 use crate::ready::{Probes, Readiness};
 
@@ -213,7 +214,7 @@ async fn listening(
              in front and name it in `trusted_proxies`"
         );
     }
-    server = server.hosts(&section.hosts);
+    server = server.hosts(&section.hosts).limits(section.limits.of_server(open_files::raise_limit()));
     server = server.trust_proxies(section.proxies(), header);
     if section.trusts_socket() {
         server = server.trust_socket();

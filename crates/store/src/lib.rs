@@ -126,7 +126,8 @@ impl Store {
         }
     }
 
-    /// The events of a task that come after a number, oldest first, as many as fit.
+    /// The events of a task that come after a number, oldest first: at most so many, and fewer where they are large, but one at
+    /// least if there is one.
     pub async fn read(
         &self,
         scope: &Scope,

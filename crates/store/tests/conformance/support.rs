@@ -228,9 +228,14 @@ pub(crate) async fn is_gone(store: &Store, id: &str) -> bool {
 }
 
 pub(crate) async fn read(store: &Store, id: &str, after: u64, max: usize) -> Vec<Event> {
-    match store.read(&scope(), &TaskId::from(id), after, max).await.unwrap() {
-        Read::Events(events) => events,
-        Read::Compacted => panic!("the events of {id} are gone"),
+    let mut all: Vec<Event> = Vec::new();
+    loop {
+        let after = all.last().map_or(after, |event| event.number);
+        match store.read(&scope(), &TaskId::from(id), after, max - all.len()).await.unwrap() {
+            Read::Events(events) if events.is_empty() => return all,
+            Read::Events(events) => all.extend(events),
+            Read::Compacted => panic!("the events of {id} are gone"),
+        }
     }
 }
 
