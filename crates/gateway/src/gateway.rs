@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder, Tls};
-use chancery_store::{Store, StoreLimits};
+use chancery_store::Store;
 
 use crate::admin::{self, ContainedFile, Desk};
 use crate::config::{Config, JsonRpcStatus, Listen, ProxyHeader, StoreSection};
@@ -235,7 +235,7 @@ pub(crate) fn open_store(section: &StoreSection) -> anyhow::Result<Store> {
     if section.url.is_none() {
         files::make_private(&section.data)?;
     }
-    Store::open(&url, StoreLimits::for_url(&url)).context("cannot open the store")
+    Store::open(&url, section.limits.of_store(&url)).context("cannot open the store")
 }
 
 /// The directories that are written to while calls are answered.

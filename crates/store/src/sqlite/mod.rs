@@ -10,6 +10,7 @@
 //! | `place`, `sum` | the integers that things are kept under; checksums |
 //! | `outbox`, `recovery`, `reserved` | push notifications; tasks that were cut short; calls without a task yet |
 //! | `calls`, `edge`, `spend` | the record of admitted calls, and what they cost added up |
+//! | `surplus` | what is too much, and whose |
 //! | `checkpoint`, `log`, `sweep`, `care` | the log, and whether it was damaged, retention, backup and checks |
 //! | `queue`, `turns`, `failure` | between callers and threads; what callers are told |
 
@@ -36,6 +37,7 @@ mod schema;
 mod scopes;
 mod spend;
 mod sum;
+mod surplus;
 mod sweep;
 mod threads;
 mod turns;

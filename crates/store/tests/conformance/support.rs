@@ -180,6 +180,11 @@ impl Draft {
         self.commit(store, &scope()).await.unwrap()
     }
 
+    /// Commits to another scope, where nothing may refuse it.
+    pub(crate) async fn done_in(self, store: &Store, scope: &Scope) -> Appended {
+        self.commit(store, scope).await.unwrap()
+    }
+
     /// Commits to the usual scope, where something must refuse it.
     pub(crate) async fn refused(self, store: &Store) -> StoreError {
         let id = self.id.clone();

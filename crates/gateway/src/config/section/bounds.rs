@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chancery_sdk::ServerLimits;
+use chancery_store::StoreLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,52 @@ pub(crate) struct ServerLimitsSection {
     /// a credential are refused with 429.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) wrong_credentials_per_minute: usize,
+}
+
+/// How much is kept, and how much of each caller. Where there is too much of all, whoever has most loses its oldest; nobody loses
+/// anything for another who has more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct StoreLimitsSection {
+    /// So many tasks that have ended; 1,000,000 unless said otherwise, in memory 25,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub(crate) tasks: Option<usize>,
+    /// So many of one caller; as many as of all unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub(crate) tasks_per_caller: Option<usize>,
+    /// So many idempotency keys; 1,000,000 unless said otherwise, in memory 100,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub(crate) keys: Option<usize>,
+    /// So many of one caller; as many as of all unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub(crate) keys_per_caller: Option<usize>,
+    /// So many records of calls that are over; 1,000,000 unless said otherwise, in memory 25,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub(crate) calls: Option<usize>,
+    /// So many of one caller; as many as of all unless said otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub(crate) calls_per_caller: Option<usize>,
+}
+
+impl StoreLimitsSection {
+    /// The limits of the store that a URL names.
+    pub(crate) fn of_store(&self, url: &str) -> StoreLimits {
+        let mut limits = StoreLimits::for_url(url);
+        let kept = &mut limits.retention;
+        kept.max_tasks = self.tasks.unwrap_or(kept.max_tasks);
+        kept.max_tasks_per_owner = self.tasks_per_caller.unwrap_or(kept.max_tasks);
+        kept.max_admissions = self.keys.unwrap_or(kept.max_admissions);
+        kept.max_admissions_per_owner = self.keys_per_caller.unwrap_or(kept.max_admissions);
+        kept.max_edges = self.calls.unwrap_or(kept.max_edges);
+        kept.max_edges_per_owner = self.calls_per_caller.unwrap_or(kept.max_edges);
+        limits
+    }
 }
 
 impl Default for ServerLimitsSection {
