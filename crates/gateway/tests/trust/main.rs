@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 mod anonymous;
 mod bounds;
 mod browser;
+mod flood;
 #[path = "../govern/gateway.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod gateway;
