@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use chancery_protocol::{Denied, DeniedKind, Principal, Quota};
+use chancery_protocol::{Denied, DeniedKind, Principal, Quota, network_of};
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
@@ -135,7 +135,7 @@ impl Rates {
     /// Counts a request of an anonymous caller. Those whose address is not known share one bucket.
     pub fn anonymous(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Quota>, Denied> {
         let Some(buckets) = &self.anonymous else { return Ok(None) };
-        let counted = buckets.count(&source.map(network), now);
+        let counted = buckets.count(&source.map(network_of), now);
         self.judged(counted.map_err(|wait| refusal(buckets.limit, wait, || anonymous_from(source))))
     }
 
@@ -157,7 +157,7 @@ impl Rates {
 
     /// Counts a request from an address. What comes from nowhere is not counted.
     pub fn source(&self, source: Option<IpAddr>, now: Millis) -> Result<Option<Quota>, Denied> {
-        let (Some(buckets), Some(source)) = (&self.sources, source.map(network)) else { return Ok(None) };
+        let (Some(buckets), Some(source)) = (&self.sources, source.map(network_of)) else { return Ok(None) };
         let counted = buckets.count(&source, now);
         self.judged(counted.map_err(|wait| refusal(buckets.limit, wait, || source.to_string())))
     }
@@ -165,10 +165,10 @@ impl Rates {
     /// Counts a request to cancel a task, for which there was no room otherwise.
     pub fn cancel(&self, source: Option<IpAddr>, principal: &Principal, now: Millis) -> Result<(), Denied> {
         if let Some(buckets) = self.cancels_of_anonymous.as_ref().filter(|_| principal.is_anonymous()) {
-            let counted = buckets.count(&source.map(network), now);
+            let counted = buckets.count(&source.map(network_of), now);
             counted.map_err(|wait| refusal(buckets.limit, wait, || anonymous_from(source)))?;
         }
-        if let (Some(buckets), Some(source)) = (&self.cancels_of_sources, source.map(network)) {
+        if let (Some(buckets), Some(source)) = (&self.cancels_of_sources, source.map(network_of)) {
             let counted = buckets.count(&source, now);
             counted.map_err(|wait| refusal(buckets.limit, wait, || source.to_string()))?;
         }
@@ -180,19 +180,8 @@ impl Rates {
     }
 }
 
-/// Who has one address of the sixth version has 2^64 of them.
-fn network(source: IpAddr) -> IpAddr {
-    match source {
-        IpAddr::V4(_) => source,
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => v4.into(),
-            None => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
-        },
-    }
-}
-
 fn anonymous_from(source: Option<IpAddr>) -> String {
-    match source.map(network) {
+    match source.map(network_of) {
         Some(source) => format!("anonymous callers at {source}"),
         None => "anonymous callers whose address is not known".to_owned(),
     }
@@ -390,7 +379,7 @@ mod tests {
 
     #[test]
     fn an_address_of_the_sixth_version_stands_for_its_network() {
-        let of = |text: &str| network(text.parse().unwrap());
+        let of = |text: &str| network_of(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder, Tls};
-use chancery_store::{Store, StoreLimits};
+use chancery_store::Store;
 
 use crate::admin::{self, ContainedFile, Desk};
 use crate::config::{Config, JsonRpcStatus, Listen, ProxyHeader, StoreSection};
@@ -15,6 +15,7 @@ use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Relo
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, LiveKeys, Signatory, federation, files};
 use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
+use crate::open_files;
 use crate::plain::{Plain, PlainRoutes, Seal};
 use crate::ready::{Probes, Readiness};
 
@@ -213,7 +214,7 @@ async fn listening(
              in front and name it in `trusted_proxies`"
         );
     }
-    server = server.hosts(&section.hosts);
+    server = server.hosts(&section.hosts).limits(section.limits.of_server(open_files::raise_limit()));
     server = server.trust_proxies(section.proxies(), header);
     if section.trusts_socket() {
         server = server.trust_socket();
@@ -234,7 +235,7 @@ pub(crate) fn open_store(section: &StoreSection) -> anyhow::Result<Store> {
     if section.url.is_none() {
         files::make_private(&section.data)?;
     }
-    Store::open(&url, StoreLimits::for_url(&url)).context("cannot open the store")
+    Store::open(&url, section.limits.of_store(&url)).context("cannot open the store")
 }
 
 /// The directories that are written to while calls are answered.

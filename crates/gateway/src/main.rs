@@ -12,6 +12,7 @@ mod identity;
 mod kinds;
 mod limits;
 mod metrics;
+mod open_files;
 mod plain;
 mod ready;
 mod records;

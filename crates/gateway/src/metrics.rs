@@ -35,6 +35,8 @@ pub(crate) struct Metrics {
     overruns: Family<AgentLabels, Counter>,
     overrun_micro_usd: Family<AgentLabels, Counter>,
     overrun_tokens: Family<AgentLabels, Counter>,
+    refused_connections: Counter,
+    refused_credentials: Counter,
     standing: Standings,
     /// What stands at a moment is written by one at a time.
     reading: Mutex<()>,
@@ -107,6 +109,9 @@ pub(crate) struct Moment {
     pub(crate) waiting: usize,
     pub(crate) streams: usize,
     pub(crate) members: Vec<Member>,
+    /// How many connections and credentials have been refused so far.
+    pub(crate) refused_connections: u64,
+    pub(crate) refused_credentials: u64,
 }
 
 /// A member of a pool at a moment.
@@ -156,6 +161,15 @@ impl Metrics {
             registry.register(name, help, counter.clone());
         }
         let [overruns, overrun_micro_usd, overrun_tokens] = overruns;
+        let refused: [Counter; 2] = Default::default();
+        let about = [
+            ("refused_connections", "Connections from sources that had as many as they may"),
+            ("refused_credentials", "Credentials that were wrong"),
+        ];
+        for ((name, help), counter) in about.into_iter().zip(&refused) {
+            registry.register(name, help, counter.clone());
+        }
+        let [refused_connections, refused_credentials] = refused;
         let standing = Standings::default();
         standing.register(&mut registry);
         Arc::new(Self {
@@ -168,6 +182,8 @@ impl Metrics {
             overruns,
             overrun_micro_usd,
             overrun_tokens,
+            refused_connections,
+            refused_credentials,
             standing,
             reading: Mutex::default(),
         })
@@ -191,6 +207,12 @@ impl Metrics {
     pub(crate) fn render(&self, moment: &Moment) -> Result<String, std::fmt::Error> {
         let _alone = self.reading.lock();
         self.standing.set(moment);
+        for (counter, count) in [
+            (&self.refused_connections, moment.refused_connections),
+            (&self.refused_credentials, moment.refused_credentials),
+        ] {
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)

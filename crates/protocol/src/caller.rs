@@ -1,5 +1,6 @@
 //! Who is calling, and how that was proven.
 
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
@@ -71,5 +72,16 @@ impl From<Principal> for Caller {
         static APPLICATION: LazyLock<Arc<Identity>> =
             LazyLock::new(|| Arc::new(Identity { proof: Proof::Application, ..Identity::default() }));
         Self { principal, identity: APPLICATION.clone() }
+    }
+}
+
+/// The network that an address stands for where each source is counted: who has one address of the sixth version has 2^64 of them.
+pub fn network_of(source: IpAddr) -> IpAddr {
+    match source {
+        IpAddr::V4(_) => source,
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.into(),
+            None => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
+        },
     }
 }

@@ -52,7 +52,7 @@ mod version;
 mod write;
 
 pub use call::*;
-pub use caller::{Caller, Identity, Principal, Proof};
+pub use caller::{Caller, Identity, Principal, Proof, network_of};
 pub use card::*;
 pub use decode::{decode_params, decode_reply};
 pub use denied::{Denied, DeniedKind, Quota};

@@ -105,7 +105,13 @@ async fn limits_that_cannot_be_kept_to_are_problems() {
         header_bytes: 0,
         headers: 0,
         connections: 0,
+        connections_per_source: 0,
         streams: 0,
+        streams_per_owner: 0,
+        unread_bytes: 0,
+        unread_bytes_per_owner: 0,
+        write_timeout: zero,
+        refused_credentials: 0,
         requests_per_connection: 0,
         resets: 0,
         keep_alive: zero,
@@ -119,7 +125,13 @@ async fn limits_that_cannot_be_kept_to_are_problems() {
         header_bytes: most,
         headers: most,
         connections: most,
+        connections_per_source: most,
         streams: most,
+        streams_per_owner: most,
+        unread_bytes: most,
+        unread_bytes_per_owner: most,
+        write_timeout: ever,
+        refused_credentials: most,
         requests_per_connection: u32::MAX,
         resets: most,
         keep_alive: ever,
@@ -132,13 +144,19 @@ async fn limits_that_cannot_be_kept_to_are_problems() {
     let names = ["header_timeout", "body_timeout", "keep_alive", "body_bytes", "header_bytes", "headers"];
     for limits in [none, absurd] {
         let problems = refused(limits);
-        for name in names.iter().chain(&["connections", "streams"]) {
+        for name in names.iter().chain(&[
+            "connections",
+            "streams",
+            "connections_per_source",
+            "streams_per_owner",
+            "write_timeout",
+        ]) {
             let named = problems.iter().filter(|problem| problem.contains(&format!("`{name}`")));
             assert_eq!(named.count(), 1, "{name} in {problems:?}");
         }
     }
     // All of it is said, and a shutdown may wait for nothing.
-    assert_eq!((refused(none).len(), refused(absurd).len()), (10, 9));
+    assert_eq!((refused(none).len(), refused(absurd).len()), (16, 12));
     let fine = ServerLimits { drain: zero, ..ServerLimits::default() };
     anonymous().agent(echo()).public_url("http://a.example").limits(fine).build().expect("a service");
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `record` | what is written and read: scopes, batches, snapshots, pages |
 //! | `error` | what can go wrong |
-//! | `limits` | how much is kept, and for how long |
+//! | `limits`, `fair` | how much is kept, and for how long; who loses what where there is too much |
 //! | `census` | how many tasks there are |
 //! | `clock` | the time, which never goes back |
 //! | `edge`, `root`, `spend` | the record of admitted calls, and what they cost added up |
@@ -25,6 +25,7 @@ mod clock;
 mod edge;
 mod encode;
 mod error;
+mod fair;
 mod fold;
 mod limits;
 mod memory;
@@ -118,7 +119,8 @@ impl Store {
         }
     }
 
-    /// The events of a task that come after a number, oldest first, as many as fit.
+    /// The events of a task that come after a number, oldest first: at most so many, and fewer where they are large, but one at
+    /// least if there is one.
     pub async fn read(
         &self,
         scope: &Scope,

@@ -91,6 +91,8 @@ impl Desk {
             waiting: self.plane().ledger.waiting(),
             streams: self.service.open_streams(),
             members: members.collect(),
+            refused_connections: self.service.refused_connections(),
+            refused_credentials: self.service.refused_credentials(),
         }
     }
 }

@@ -136,7 +136,7 @@ impl Demo {
 
     /// Where things are kept.
     fn section(&self) -> StoreSection {
-        StoreSection { url: self.store.clone(), data: self.data.clone() }
+        StoreSection { url: self.store.clone(), data: self.data.clone(), ..StoreSection::default() }
     }
 
     /// What the configuration of the fleet is told by the command line.

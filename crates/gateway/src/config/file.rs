@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::section::{
     AdminSection, AgentSection, CardsSection, DiscoverSection, FleetSection, MarkdownSection,
-    OutboundSection, PushSection, ServerSection,
+    OutboundSection, PushSection, ServerSection, StoreLimitsSection,
 };
 use super::units::{UnknownCost, Usd};
 
@@ -72,6 +72,8 @@ pub(crate) struct StoreSection {
     pub(crate) url: Option<String>,
     /// The directory of everything that is kept: the database, keys.
     pub(crate) data: PathBuf,
+    /// How much is kept.
+    pub(crate) limits: StoreLimitsSection,
 }
 
 /// Who may come in.
@@ -430,7 +432,7 @@ fn default_realm() -> String {
 
 impl Default for StoreSection {
     fn default() -> Self {
-        Self { url: None, data: PathBuf::from("chancery-data") }
+        Self { url: None, data: PathBuf::from("chancery-data"), limits: StoreLimitsSection::default() }
     }
 }
 

@@ -4,7 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 mod anonymous;
+mod bounds;
 mod browser;
+mod flood;
 #[path = "../govern/gateway.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod gateway;

@@ -1,5 +1,6 @@
 //! The JSON-RPC binding: one POST endpoint, the operation named in the envelope.
 
+use bytes::Bytes;
 use chancery_protocol::jsonrpc::{
     Envelope, RequestId, decode_call_at_once, method_not_found, write_error_as, write_result_head,
 };
@@ -10,7 +11,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use super::head::{asked_version, error_headers};
 use super::sse::{EventFrames, Framing};
 use crate::dialect::{Dialect, v0_3};
-use crate::server::{Body, StreamSlot};
+use crate::server::{Body, Share, StreamSlot};
 
 /// The media types of requests.
 pub(crate) const MEDIA_TYPES: &[&str] = &["application/json"];
@@ -54,7 +55,9 @@ pub(crate) fn respond(
             let events = dialect.events(operation, events);
             EventFrames::new(events, Framing::JsonRpc(id, dialect), slot).into_response()
         }
-        Ok((reply, _)) => succeed(dialect, &id, |body| dialect.write_reply(&reply, body)),
+        Ok((reply, slot)) => {
+            succeed_within(slot.unread, dialect, &id, |body| dialect.write_reply(&reply, body))
+        }
         Err(error) => fail(dialect, &id, &error),
     }
 }
@@ -65,12 +68,22 @@ pub(crate) fn succeed(
     id: &RequestId<'_>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
 ) -> Response<Body> {
+    succeed_within(None, dialect, id, write)
+}
+
+/// The same within somebody's share.
+fn succeed_within(
+    share: Option<Share>,
+    dialect: Dialect,
+    id: &RequestId<'_>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+) -> Response<Body> {
     let mut body = Vec::with_capacity(1024);
     write_result_head(&mut body, id);
     match write(&mut body) {
         Ok(()) => {
             body.push(b'}');
-            json(StatusCode::OK, body)
+            json(StatusCode::OK, Share::hold(share, body))
         }
         Err(error) => fail(dialect, id, &error),
     }
@@ -97,7 +110,7 @@ pub(crate) fn fail_with(
     response
 }
 
-fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::whole(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
+use bytes::Bytes;
 use chancery_protocol::{
     CancelTaskRequest, Error, ErrorCode, GetExtendedAgentCardRequest, GetTaskRequest, JsonObject,
     ListTaskPushNotificationConfigsRequest, ListTasksRequest, NoRoute, Operation,
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::head::{content_type, error_headers, query};
 use super::sse::{EventFrames, Framing};
 use crate::dialect::Dialect;
-use crate::server::{Body, StreamSlot};
+use crate::server::{Body, Share, StreamSlot};
 
 const A2A_JSON: &str = "application/a2a+json";
 const JSON: &str = "application/json";
@@ -176,11 +177,12 @@ pub(crate) fn respond(a2a_json: bool, reply: Result<(Reply, StreamSlot), Error>)
         Ok((Reply::Stream(events), slot)) => {
             EventFrames::new(events, Framing::Rest(Dialect::V1_0), slot).into_response()
         }
-        Ok((reply, _)) => {
+        Ok((reply, slot)) => {
             let private = matches!(reply, Reply::Card(_));
             let mut body = Vec::with_capacity(1024);
             match reply.write_json(&mut body) {
                 Ok(()) => {
+                    let body = Share::hold(slot.unread, body);
                     let mut response = json(StatusCode::OK, a2a_json, body);
                     if private {
                         let headers = response.headers_mut();
@@ -253,7 +255,7 @@ fn write_error_as(out: &mut Vec<u8>, status: StatusCode, error: &Error) {
     let _ = write_json(out, &Wrapped { error });
 }
 
-fn json(status: StatusCode, a2a_json: bool, body: Vec<u8>) -> Response<Body> {
+fn json(status: StatusCode, a2a_json: bool, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::whole(body));
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static(if a2a_json { A2A_JSON } else { JSON });

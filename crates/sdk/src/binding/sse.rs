@@ -10,12 +10,11 @@ use bytes::{Bytes, BytesMut};
 use chancery_protocol::jsonrpc::{RequestId, write_error_as, write_result_head};
 use chancery_protocol::{Error, Event, EventStream};
 use http::{HeaderName, HeaderValue, Response, header};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::rest;
 use crate::dialect::{Dialect, v0_3};
-use crate::server::{Body, StreamSlot};
+use crate::server::{Body, Share, StreamSlot};
 
 /// What stands around each event.
 #[derive(Debug)]
@@ -37,7 +36,7 @@ pub(crate) struct EventFrames {
     /// Set when there is nothing to say for the first time.
     reminder: Option<Pin<Box<Sleep>>>,
     over: bool,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Share>,
 }
 
 /// Room for what stands before an event, with an id of the usual length.

@@ -18,6 +18,7 @@ use pin_project_lite::pin_project;
 use crate::binding::grpc::Frames;
 use crate::binding::head::{content_type, wrong_content_type};
 use crate::binding::sse::EventFrames;
+use crate::server::Share;
 
 /// The body of a response.
 #[derive(Debug)]
@@ -65,6 +66,14 @@ impl Body {
     /// What comes piece by piece, such as events of one's own.
     pub fn pieces(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Kind::Pieces(Pieces(Box::pin(pieces))))
+    }
+
+    /// The same within somebody's share, until it is read.
+    pub(super) fn within(self, share: Option<Share>) -> Self {
+        match self.0 {
+            Kind::Whole(Some(bytes)) => Self::whole(Share::hold(share, bytes)),
+            kind => Self(kind),
+        }
     }
 
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {

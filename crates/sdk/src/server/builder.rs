@@ -14,11 +14,13 @@ use http::request::Parts;
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio_util::sync::CancellationToken;
 
+use super::callers::Authenticate;
 use super::grpc::Grpc;
 use super::mounter::Mounter;
 use super::proxies::Proxies;
+use super::refused::RefusedCredentials;
 use super::revoked::Revocation;
-use super::site::{Authenticate, Site};
+use super::site::Site;
 use super::slots::StreamSlots;
 use super::socket::Listener;
 use super::table::{Reception, Table};
@@ -449,6 +451,8 @@ impl ServerBuilder {
             jsonrpc_http_status: self.jsonrpc_http_status,
             old_form: self.old_form,
             streams: StreamSlots::new(&self.limits),
+            refused_credentials: RefusedCredentials::new(self.limits.refused_credentials),
+            refused_connections: Arc::default(),
             stopping: CancellationToken::new(),
             serves_grpc: !self.grpc.is_off,
             reflects: self.grpc.reflects,

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_protocol::{CallContext, Error, ErrorCode, Operation, ProtocolBinding, Request, Version};
+use chancery_protocol::{
+    CallContext, Error, ErrorCode, Operation, Principal, ProtocolBinding, Request, Version,
+};
 use http::Response;
 use http::request::Parts;
 use tokio::net::TcpListener;
@@ -15,6 +17,7 @@ use tokio::time::timeout_at;
 use super::ServerBuilder;
 use super::body::{self, Body, Unread};
 use super::mount::Mount;
+use super::shares::Sharer;
 use super::site::View;
 use super::socket::Listener;
 use crate::binding::grpc::{self, Method, Wanted, health, reflection};
@@ -208,8 +211,8 @@ impl View {
         let answer = async {
             match method {
                 Method::A2a(_, operation) => self.grpc_call(version, operation, head, body, wanted).await,
-                Method::Health(method) => self.health(method, body).await,
-                Method::Reflection => self.reflect(body),
+                Method::Health(method) => self.health(method, head, body).await,
+                Method::Reflection => self.reflect(head, body),
             }
         };
         let answered = match wanted.deadline {
@@ -318,7 +321,12 @@ impl View {
         parent.eq_ignore_ascii_case(own).then_some(name)
     }
 
-    fn reflect<B>(&self, body: B) -> Result<Response<Body>, Error>
+    /// Whose share it is what is answered to somebody whose name nobody asks for.
+    fn nobody(&self, head: &Parts) -> Sharer {
+        Sharer::new(&Principal::anonymous(), self.source(head))
+    }
+
+    fn reflect<B>(&self, head: &Parts, body: B) -> Result<Response<Body>, Error>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
@@ -326,7 +334,7 @@ impl View {
             let text = "Reflection is switched off here; the .proto files come with the SDK";
             return Err(Error::with_message(ErrorCode::MethodNotFound, text));
         }
-        let slot = self.streams.reserve(Operation::SubscribeToTask)?;
+        let slot = self.streams.reserve(Operation::SubscribeToTask, || self.nobody(head))?;
         Ok(reflection::respond(body, self.grpc_services().collect(), slot.permit))
     }
 
@@ -338,7 +346,7 @@ impl View {
             .map(|(_, service)| service)
     }
 
-    async fn health<B>(&self, method: health::Method, body: B) -> Result<Response<Body>, Error>
+    async fn health<B>(&self, method: health::Method, head: &Parts, body: B) -> Result<Response<Body>, Error>
     where
         B: http_body::Body<Data = Bytes> + Send,
     {
@@ -347,7 +355,7 @@ impl View {
         match method {
             health::Method::Check => health::check(is_known, &self.stopping),
             health::Method::Watch => {
-                let slot = self.streams.reserve(Operation::SubscribeToTask)?;
+                let slot = self.streams.reserve(Operation::SubscribeToTask, || self.nobody(head))?;
                 Ok(health::watch(is_known, &self.stopping, slot.permit))
             }
         }

@@ -20,8 +20,21 @@ pub struct ServerLimits {
     pub headers: usize,
     /// The most connections at a time.
     pub connections: usize,
+    /// The most connections at a time from one address, or from one /64 of the sixth version. Proxies that are trusted are exempt.
+    pub connections_per_source: usize,
     /// The most open streams at a time.
     pub streams: usize,
+    /// The most open streams at a time of one owner. Each address of anonymous callers is an owner here.
+    pub streams_per_owner: usize,
+    /// The most bytes of large answers that are not read yet. One answer may be larger.
+    pub unread_bytes: usize,
+    /// The same for one owner.
+    pub unread_bytes_per_owner: usize,
+    /// How long a client may take nothing while there is something to send to it.
+    pub write_timeout: Duration,
+    /// How many wrong credentials may come from one address in a minute. It is then refused for the rest of that minute, before
+    /// what it shows is looked at.
+    pub refused_credentials: usize,
     /// The most requests at a time on one HTTP/2 connection.
     pub requests_per_connection: u32,
     /// The most HTTP/2 streams that a client may reset before we have answered them.
@@ -41,7 +54,13 @@ impl Default for ServerLimits {
             header_bytes: 16 << 10,
             headers: 100,
             connections: 8_192,
+            connections_per_source: 1_024,
             streams: 8_192,
+            streams_per_owner: 2_048,
+            unread_bytes: 1 << 30,
+            unread_bytes_per_owner: 256 << 20,
+            write_timeout: Duration::from_secs(30),
+            refused_credentials: 100,
             requests_per_connection: 256,
             resets: 32,
             keep_alive: Duration::from_secs(15),
@@ -65,6 +84,7 @@ impl ServerLimits {
         let durations = [
             ("header_timeout", self.header_timeout, true),
             ("body_timeout", self.body_timeout, true),
+            ("write_timeout", self.write_timeout, true),
             ("keep_alive", self.keep_alive, true),
             ("drain", self.drain, false),
         ];
@@ -73,7 +93,12 @@ impl ServerLimits {
             ("header_bytes", self.header_bytes, MOST_BYTES),
             ("headers", self.headers, MOST_HEADERS),
             ("connections", self.connections, Semaphore::MAX_PERMITS),
+            ("connections_per_source", self.connections_per_source, Semaphore::MAX_PERMITS),
             ("streams", self.streams, Semaphore::MAX_PERMITS),
+            ("streams_per_owner", self.streams_per_owner, Semaphore::MAX_PERMITS),
+            ("unread_bytes", self.unread_bytes, usize::MAX),
+            ("unread_bytes_per_owner", self.unread_bytes_per_owner, usize::MAX),
+            ("refused_credentials", self.refused_credentials, usize::MAX),
             ("requests_per_connection", self.requests_per_connection as usize, u32::MAX as usize),
             ("resets", self.resets, usize::MAX),
         ];

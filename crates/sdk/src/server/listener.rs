@@ -13,21 +13,22 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
-#[cfg(unix)]
-use tokio::io::AsyncReadExt as _;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::connections::{ConnectionSlot, ConnectionSlots};
 use super::framing::{Ambiguous, Watched};
 use super::grpc::GrpcPort;
 use super::limits::ServerLimits;
+use super::open_answers::OpenAnswers;
 use super::proxies::Peer;
 use super::service::Service;
 use super::socket::{Accepted, Listener};
+use super::write_timeout::WriteTimeout;
 use crate::runtime::Runtime;
 
 /// A site that listens.
@@ -88,7 +89,7 @@ impl Server {
     /// Serves until a future is ready, then drains: no new connections, open calls finish.
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) {
         let limits = *self.service.limits();
-        let connections = Arc::new(Semaphore::new(limits.connections));
+        let connections = self.service.connection_slots();
         let http = Arc::new(Http::new(&limits));
         // Nothing is ever sent: it is closed when nobody is left who could.
         let (open, mut all_closed) = mpsc::channel(1);
@@ -96,17 +97,18 @@ impl Server {
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
-                accepted = accept(&self.listener, &connections) => (accepted, None),
-                accepted = accept_any(&self.grpc_ports, &connections) => accepted,
+                accepted = accept(&self.listener, &connections, &self.service) => (accepted, None),
+                accepted = accept_any(&self.grpc_ports, &connections, &self.service) => accepted,
                 () = &mut stop => break,
             };
             match accepted {
-                ((Accepted::Tcp(stream), permit), agent) => {
-                    self.spawn(stream, permit, agent, &http, &stop_connections);
+                ((Accepted::Tcp(stream, peer), slot), agent) => {
+                    let service = self.service.for_connection(Peer::Address(peer), agent);
+                    self.spawn(stream, slot, service, &http, &stop_connections);
                 }
                 #[cfg(unix)]
-                ((Accepted::Unix(stream), permit), _) => {
-                    self.spawn_unix(stream, permit, &http, &stop_connections);
+                ((Accepted::Unix(stream), slot), _) => {
+                    self.spawn_unix(stream, slot, &http, &stop_connections);
                 }
             }
         }
@@ -126,25 +128,21 @@ impl Server {
     fn spawn(
         &self,
         stream: TcpStream,
-        permit: OwnedSemaphorePermit,
-        agent: Option<Arc<str>>,
+        slot: ConnectionSlot,
+        service: Service,
         http: &Arc<Http>,
         stop: &Stop,
     ) {
-        let service = match stream.peer_addr() {
-            Ok(peer) => self.service.for_connection(Peer::Address(peer.ip()), agent),
-            Err(_) => self.service.for_connection(Peer::Unknown, agent),
-        };
         let (http, stop) = (http.clone(), stop.clone());
         // A connection that has said nothing yet has nothing to finish.
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            let handshake = tls.accept(stream);
+            let handshake = tls.accept(WriteTimeout::new(stream, http.limits.write_timeout));
             tokio::spawn(async move {
                 match stop.stopping.run_until_cancelled(handshake).await {
                     Some(Ok(stream)) => {
                         let version = negotiated(&stream);
-                        http.serve(version, stream, service, stop, permit).await;
+                        http.serve(version, stream, service, stop, slot).await;
                     }
                     Some(Err(error)) => tracing::debug!(%error, "no TLS handshake"),
                     None => {}
@@ -153,30 +151,29 @@ impl Server {
             return;
         }
         tokio::spawn(async move {
-            let spoken = tokio::time::timeout(http.header_timeout, spoken(&stream));
-            let Some(Ok(Ok(version))) = stop.stopping.run_until_cancelled(spoken).await else { return };
-            http.serve(version, stream, service, stop, permit).await;
+            let spoken = tokio::time::timeout(http.limits.header_timeout, spoken(&stream));
+            match stop.stopping.run_until_cancelled(spoken).await {
+                Some(Ok(Ok(Some(version)))) => {
+                    let stream = WriteTimeout::new(stream, http.limits.write_timeout);
+                    http.serve(version, stream, service, stop, slot).await;
+                }
+                Some(Ok(Ok(None))) => {
+                    let (read, write) = stream.into_split();
+                    http.serve_from_the_beginning(read, write, service, stop, slot).await;
+                }
+                _ => {}
+            }
         });
     }
 
     /// The same for a connection on this machine, which nobody can look into without taking what there is.
     #[cfg(unix)]
-    fn spawn_unix(
-        &self,
-        mut stream: UnixStream,
-        permit: OwnedSemaphorePermit,
-        http: &Arc<Http>,
-        stop: &Stop,
-    ) {
+    fn spawn_unix(&self, stream: UnixStream, slot: ConnectionSlot, http: &Arc<Http>, stop: &Stop) {
         let service = self.service.for_connection(Peer::Socket, None);
         let (http, stop) = (http.clone(), stop.clone());
         tokio::spawn(async move {
-            let beginning = tokio::time::timeout(http.header_timeout, beginning(&mut stream));
-            let begun = stop.stopping.run_until_cancelled(beginning).await;
-            let Some(Ok(Ok((version, taken)))) = begun else { return };
             let (read, write) = stream.into_split();
-            let whole = tokio::io::join(std::io::Cursor::new(taken).chain(read), write);
-            http.serve(version, whole, service, stop, permit).await;
+            http.serve_from_the_beginning(read, write, service, stop, slot).await;
         });
     }
 }
@@ -193,7 +190,7 @@ struct Stop {
 struct Http {
     one: http1::Builder,
     two: http2::Builder<TokioExecutor>,
-    header_timeout: Duration,
+    limits: ServerLimits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,9 +214,10 @@ impl Http {
             .max_concurrent_streams(limits.requests_per_connection)
             .max_pending_accept_reset_streams(limits.resets)
             .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .max_send_buf_size(SEND_BUFFER)
             .keep_alive_interval(limits.header_timeout)
             .keep_alive_timeout(Duration::from_secs(10));
-        Self { one, two, header_timeout: limits.header_timeout }
+        Self { one, two, limits: *limits }
     }
 
     /// Serves a connection to its end. On the heap, since it would otherwise be copied where it is awaited.
@@ -229,7 +227,7 @@ impl Http {
         stream: S,
         service: Service,
         stop: Stop,
-        permit: OwnedSemaphorePermit,
+        slot: ConnectionSlot,
     ) -> BoxFuture<'static, ()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -242,11 +240,69 @@ impl Http {
                     request.extensions_mut().insert(ambiguous.clone());
                     service.answer(request)
                 });
-                ended(self.one.serve_connection(stream, service), stop, permit)
+                ended(self.one.serve_connection(stream, service), None, stop, slot)
             }
             Version::Two => {
-                let service = service_fn(move |request| service.answer(request));
-                ended(self.two.serve_connection(TokioIo::new(stream), service), stop, permit)
+                let answers = OpenAnswers::new();
+                let watch = Watch { answers: answers.clone(), limits: self.limits };
+                let service = service_fn(move |request| {
+                    let (answer, answered) = (answers.open(), service.answer(request));
+                    async move { answered.await.map(|response| response.map(|body| answer.watch(body))) }
+                });
+                let connection = self.two.serve_connection(TokioIo::new(stream), service);
+                ended(connection, Some(watch), stop, slot)
+            }
+        }
+    }
+
+    /// Finds out which version is spoken by taking the first bytes, then serves the connection.
+    async fn serve_from_the_beginning<R, W>(
+        &self,
+        mut read: R,
+        write: W,
+        service: Service,
+        stop: Stop,
+        slot: ConnectionSlot,
+    ) where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let beginning = tokio::time::timeout(self.limits.header_timeout, beginning(&mut read));
+        let begun = stop.stopping.run_until_cancelled(beginning).await;
+        let Some(Ok(Ok((version, taken)))) = begun else { return };
+        let whole = tokio::io::join(std::io::Cursor::new(taken).chain(read), write);
+        let whole = WriteTimeout::new(whole, self.limits.write_timeout);
+        self.serve(version, whole, service, stop, slot).await;
+    }
+}
+
+/// What is looked after on an HTTP/2 connection.
+struct Watch {
+    answers: Arc<OpenAnswers>,
+    limits: ServerLimits,
+}
+
+/// What is wrong with an HTTP/2 connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// An answer is not taken.
+    Stuck,
+    /// Nothing is asked.
+    Idle,
+}
+
+impl Watch {
+    /// Waits until something is wrong.
+    async fn wrong(&self, is_leaving: bool) -> Wrong {
+        let (write, idle) = (self.limits.write_timeout, self.limits.header_timeout);
+        let every = (write.min(idle) / 4).max(SHORTEST_LOOK);
+        loop {
+            tokio::time::sleep(every).await;
+            if self.answers.is_stuck(write) {
+                return Wrong::Stuck;
+            }
+            if !is_leaving && self.answers.is_idle(idle) {
+                return Wrong::Idle;
             }
         }
     }
@@ -255,51 +311,64 @@ impl Http {
 /// A connection that breaks is the other side's business.
 fn ended<C>(
     connection: C,
+    watch: Option<Watch>,
     Stop { stopping, open }: Stop,
-    permit: OwnedSemaphorePermit,
+    slot: ConnectionSlot,
 ) -> BoxFuture<'static, ()>
 where
     C: GracefulConnection<Error = hyper::Error> + Send + 'static,
 {
     let mut connection = Box::pin(connection);
     Box::pin(async move {
-        let served = tokio::select! {
-            biased;
-            () = stopping.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+        let mut is_leaving = false;
+        let served = loop {
+            let wrong = async {
+                match &watch {
+                    Some(watch) => watch.wrong(is_leaving).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stopping.cancelled(), if !is_leaving => {}
+                served = connection.as_mut() => break served,
+                wrong = wrong => if wrong == Wrong::Stuck {
+                    tracing::debug!("connection closed: an answer on it was not taken for too long");
+                    break Ok(());
+                },
             }
-            served = connection.as_mut() => served,
+            is_leaving = true;
+            connection.as_mut().graceful_shutdown();
         };
         if let Err(error) = served {
             tracing::debug!(%error, "connection ended");
         }
-        drop((open, permit));
+        drop((connection, open, slot));
     })
 }
+
+/// How much of an answer waits on an HTTP/2 connection to be sent.
+const SEND_BUFFER: usize = 64 << 10;
+
+/// HTTP/2 connections are not looked at more often.
+const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
 /// What every HTTP/2 connection begins with.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Looks at the first bytes without taking them, and tells which version is spoken.
-async fn spoken(stream: &TcpStream) -> io::Result<Version> {
+/// Looks at the first bytes without taking them, and tells which version is spoken, if they are enough to tell.
+async fn spoken(stream: &TcpStream) -> io::Result<Option<Version>> {
     let mut first = [0; PREFACE.len()];
-    loop {
-        let length = stream.peek(&mut first).await?;
-        if length == 0 || !PREFACE.starts_with(&first[..length]) {
-            return Ok(Version::One);
-        }
-        if length == PREFACE.len() {
-            return Ok(Version::Two);
-        }
-        // Part of the preface; the rest is on its way.
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let length = stream.peek(&mut first).await?;
+    Ok(match length {
+        0 => Some(Version::One),
+        length if !PREFACE.starts_with(&first[..length]) => Some(Version::One),
+        length => (length == PREFACE.len()).then_some(Version::Two),
+    })
 }
 
 /// Takes the first bytes, as many as tell which version is spoken.
-#[cfg(unix)]
-async fn beginning(stream: &mut UnixStream) -> io::Result<(Version, Vec<u8>)> {
+async fn beginning(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<(Version, Vec<u8>)> {
     let mut taken = Vec::with_capacity(PREFACE.len());
     loop {
         let more = (&mut *stream).take((PREFACE.len() - taken.len()) as u64).read_buf(&mut taken).await?;
@@ -313,19 +382,32 @@ async fn beginning(stream: &mut UnixStream) -> io::Result<(Version, Vec<u8>)> {
 }
 
 #[cfg(feature = "tls")]
-fn negotiated(stream: &tokio_rustls::server::TlsStream<TcpStream>) -> Version {
+fn negotiated<S>(stream: &tokio_rustls::server::TlsStream<S>) -> Version {
     match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => Version::Two,
         _ => Version::One,
     }
 }
 
-/// Takes the next connection, once there is room for one. The kernel queues those who come too early.
-async fn accept(listener: &Listener, connections: &Arc<Semaphore>) -> (Accepted, OwnedSemaphorePermit) {
+/// Takes the next connection, once there is room for one. The kernel queues those who come too early. One whose source has too many
+/// is closed.
+async fn accept(
+    listener: &Listener,
+    connections: &Arc<ConnectionSlots>,
+    service: &Service,
+) -> (Accepted, ConnectionSlot) {
     loop {
-        let Ok(permit) = connections.clone().acquire_owned().await else { continue };
+        let room = connections.room().await;
         match listener.accept().await {
-            Ok(stream) => return (stream, permit),
+            Ok(accepted) => {
+                let source = match &accepted {
+                    Accepted::Tcp(_, peer) if !service.is_proxy(*peer) => Some(*peer),
+                    _ => None,
+                };
+                if let Some(slot) = connections.place(room, source) {
+                    return (accepted, slot);
+                }
+            }
             Err(error) => {
                 // Out of file descriptors, most likely: closing connections will free some.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -338,12 +420,13 @@ async fn accept(listener: &Listener, connections: &Arc<Semaphore>) -> (Accepted,
 /// The same on any of several ports, with the agent that the port is for.
 async fn accept_any(
     ports: &[GrpcPort],
-    connections: &Arc<Semaphore>,
-) -> ((Accepted, OwnedSemaphorePermit), Option<Arc<str>>) {
+    connections: &Arc<ConnectionSlots>,
+    service: &Service,
+) -> ((Accepted, ConnectionSlot), Option<Arc<str>>) {
     if ports.is_empty() {
         return std::future::pending().await;
     }
-    let accepting = ports.iter().map(|port| Box::pin(accept(&port.listener, connections)));
+    let accepting = ports.iter().map(|port| Box::pin(accept(&port.listener, connections, service)));
     let (accepted, place, _) = select_all(accepting).await;
     (accepted, ports[place].agent.clone())
 }

@@ -7,7 +7,9 @@
 mod axum;
 mod body;
 mod builder;
+mod callers;
 mod card;
+mod connections;
 mod cors;
 mod cross_origin;
 mod framing;
@@ -20,11 +22,14 @@ mod listener;
 mod mount;
 mod mounter;
 mod offer;
+mod open_answers;
 mod problems;
 mod proxies;
+mod refused;
 mod revoked;
 mod routes;
 mod service;
+mod shares;
 mod shown;
 mod site;
 mod slots;
@@ -33,6 +38,7 @@ mod table;
 #[cfg(feature = "tls")]
 mod tls;
 mod versions;
+mod write_timeout;
 
 pub use body::Body;
 pub use builder::{BuildError, ServeError, ServerBuilder, serve};
@@ -47,6 +53,7 @@ pub use offer::Offer;
 pub use proxies::ForwardedBy;
 pub use routes::{Refused, Routes, Visitor, Way};
 pub use service::{Change, Service};
+pub(crate) use shares::Share;
 pub(crate) use slots::StreamSlot;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};

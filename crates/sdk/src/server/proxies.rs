@@ -66,7 +66,7 @@ impl Proxies {
         source
     }
 
-    fn knows(&self, address: IpAddr) -> bool {
+    pub(super) fn knows(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.ranges.iter().any(|range| range.contains(address))
     }

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use super::body::{self, Body, Unread};
 use super::card::Cards;
+use super::shares::Share;
 use super::site::View;
 use crate::binding::{head, rest};
 use crate::dialect::Dialect;
@@ -92,6 +93,8 @@ pub struct Visitor {
     site: View,
     head: Parts,
     body: Mutex<Option<UnsyncBoxBody<Bytes, ()>>>,
+    /// Room for what is answered, if a call has been answered with much.
+    unread: Arc<Mutex<Option<Share>>>,
 }
 
 /// Why there is no answer. Written as HTTP+JSON writes errors.
@@ -132,7 +135,12 @@ impl Visitor {
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
     {
-        Self { site, head, body: Mutex::new(Some(body.map_err(drop).boxed_unsync())) }
+        Self { site, head, body: Mutex::new(Some(body.map_err(drop).boxed_unsync())), unread: Arc::default() }
+    }
+
+    /// Where there is room for what is answered.
+    pub(super) fn unread(&self) -> Arc<Mutex<Option<Share>>> {
+        self.unread.clone()
     }
 
     /// The head of the request.
@@ -185,7 +193,10 @@ impl Visitor {
             Reply::Stream(events) => Reply::Stream(Box::pin(events.inspect(move |_| {
                 let _taken = &slot;
             }))),
-            reply => reply,
+            reply => {
+                *self.unread.lock() = slot.unread;
+                reply
+            }
         })
     }
 

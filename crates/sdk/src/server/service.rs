@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -14,6 +15,7 @@ use tower_layer::Layer as _;
 use tower_service::Service as _;
 
 use super::body::{Body, RequestBody};
+use super::connections::ConnectionSlots;
 use super::cors::Cors;
 use super::grpc::MeantFor;
 use super::guard::Guard;
@@ -252,6 +254,26 @@ impl Service {
     /// How many streams are open.
     pub fn open_streams(&self) -> usize {
         self.site.streams.open()
+    }
+
+    /// How many connections have been refused since their source had as many as it may.
+    pub fn refused_connections(&self) -> u64 {
+        self.site.refused_connections.load(Ordering::Relaxed)
+    }
+
+    /// How many credentials have been refused.
+    pub fn refused_credentials(&self) -> u64 {
+        self.site.refused_credentials.count()
+    }
+
+    /// Places for connections to it.
+    pub(super) fn connection_slots(&self) -> Arc<ConnectionSlots> {
+        ConnectionSlots::new(&self.site.limits, self.site.refused_connections.clone())
+    }
+
+    /// Whether an address is that of a proxy, which stands for many.
+    pub(super) fn is_proxy(&self, address: IpAddr) -> bool {
+        self.site.proxies.knows(address)
     }
 
     /// Whether it is about to go: no call is taken any more.

@@ -3,39 +3,39 @@
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chancery_protocol::jsonrpc::RequestId;
 use chancery_protocol::{
-    Call, CallContext, Caller, Error, ErrorCode, NoRoute, Operation, ProtocolBinding, Reply, Request, Version,
+    Call, CallContext, Caller, Error, ErrorCode, NoRoute, ProtocolBinding, Reply, Request, Version,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body};
+use super::callers::Authenticate;
 use super::card::{WELL_KNOWN_KEYS, is_card, respond_keys};
 use super::cors::Cors;
 use super::cross_origin::{CrossOriginProtection, CrossOriginRefusal};
-use super::guard::{CANCEL_BYTES, Guard, Visit, lineage_of};
+use super::guard::{Guard, Visit};
 use super::hygiene;
 use super::limits::ServerLimits;
 use super::mount::Mount;
 use super::mounter::Mounter;
 use super::proxies::{Peer, Proxies};
+use super::refused::RefusedCredentials;
 use super::revoked::{self, Revocation};
 use super::routes::{Refused, Visitor, Way, speak_newest};
+use super::shares::{CountedEvents, Sharer, weight};
 use super::slots::{StreamSlot, StreamSlots};
 use super::table::Table;
 use crate::binding::head::{content_type, wrong_content_type};
 use crate::binding::{grpc, head, jsonrpc, rest};
 use crate::dialect::{Dialect, v0_3};
 use crate::grpc::CONTENT_TYPE;
-use crate::runtime::contained;
-
-/// Decides who is calling, from the head of a request.
-pub(super) type Authenticate = Arc<dyn Fn(&Parts) -> Result<Caller, Error> + Send + Sync>;
 
 pub(crate) struct Site {
     /// What is mounted now.
@@ -61,6 +61,9 @@ pub(crate) struct Site {
     /// How HTTP+JSON and gRPC of v0.3 are written; if nobody has said it, by what the caller does.
     pub(crate) old_form: Option<v0_3::Form>,
     pub(crate) streams: StreamSlots,
+    pub(super) refused_credentials: RefusedCredentials,
+    /// How many connections have been refused.
+    pub(super) refused_connections: Arc<AtomicU64>,
     /// Cancelled when the site is about to go.
     pub(crate) stopping: CancellationToken,
     pub(crate) serves_grpc: bool,
@@ -76,8 +79,9 @@ pub(crate) struct View {
     peer: Peer,
 }
 
-/// A call that is about to be answered: by whom, if it is not the one that was found; a place, if it is a stream.
-type Begun = (Option<Arc<Mount>>, Call, StreamSlot);
+/// A call that is about to be answered: by whom, if it is not the one that was found; a place, if it is a stream; whose share that
+/// and the answer are of.
+type Begun = (Option<Arc<Mount>>, Call, StreamSlot, Sharer);
 
 // === impl Site ===
 
@@ -99,6 +103,11 @@ impl std::ops::Deref for View {
 }
 
 impl View {
+    /// Where a request comes from.
+    pub(super) fn source(&self, head: &Parts) -> Option<IpAddr> {
+        self.proxies.source(self.peer, &head.headers)
+    }
+
     pub(super) fn guard(&self) -> Option<&Arc<dyn Guard>> {
         self.table.reception.guard.as_ref()
     }
@@ -215,11 +224,18 @@ impl View {
     {
         let a2a_json = rest::wants_a2a_json(&head);
         match way {
-            Way::Own(answer) => match answer(Visitor::new(self.clone(), head, body)).await {
-                Ok(response) => response,
-                Err(Refused { status: Some(status), error }) => rest::fail_with(status, a2a_json, &error),
-                Err(Refused { status: None, error }) => rest::fail(a2a_json, &error),
-            },
+            Way::Own(answer) => {
+                let visitor = Visitor::new(self.clone(), head, body);
+                let unread = visitor.unread();
+                match answer(visitor).await {
+                    Ok(response) => {
+                        let share = unread.lock().take();
+                        response.map(|body| body.within(share))
+                    }
+                    Err(Refused { status: Some(status), error }) => rest::fail_with(status, a2a_json, &error),
+                    Err(Refused { status: None, error }) => rest::fail(a2a_json, &error),
+                }
+            }
             Way::Agent { name, below, skill, plain } => {
                 let mut head = head;
                 if plain {
@@ -358,55 +374,6 @@ impl View {
         response
     }
 
-    /// Finds out who is calling, and whether they may ask once more. None is for what is no operation.
-    pub(super) fn authenticate(&self, head: &Parts, operation: Option<Operation>) -> Result<Caller, Error> {
-        let caller = self.counted(head)?;
-        self.asks_for(head, &caller, operation)?;
-        Ok(caller)
-    }
-
-    /// The same where only the body says what is asked for. Who asks too often is not refused yet if it may be a cancel.
-    pub(super) fn counted(&self, head: &Parts) -> Result<Caller, Error> {
-        let mut caller = self.authenticated(head)?;
-        if let Some(guard) = self.guard() {
-            caller = guard.acting(caller, lineage_of(head));
-        }
-        if let (Some(guard), Some(visit)) = (self.guard(), Visit::of(head)) {
-            visit.count(&**guard, head, &caller)?;
-        }
-        Ok(caller)
-    }
-
-    /// Now it is known what is asked for.
-    pub(super) fn asks_for(
-        &self,
-        head: &Parts,
-        caller: &Caller,
-        operation: Option<Operation>,
-    ) -> Result<(), Error> {
-        match (self.guard(), Visit::of(head)) {
-            (Some(guard), Some(visit)) => visit.asks_for(&**guard, caller, operation),
-            _ => Ok(()),
-        }
-    }
-
-    /// Of somebody who asks too often no more is read than a cancel needs.
-    pub(super) fn body_bytes_for(&self, head: &Parts) -> usize {
-        let is_refused = Visit::of(head).is_some_and(Visit::is_refused);
-        if is_refused { self.limits.body_bytes.min(CANCEL_BYTES) } else { self.limits.body_bytes }
-    }
-
-    pub(super) fn authenticated(&self, head: &Parts) -> Result<Caller, Error> {
-        match &self.authenticate {
-            Some(decide) => contained("authenticate", || decide(head)).flatten().inspect_err(|error| {
-                if error.code() == ErrorCode::Internal {
-                    tracing::error!(?error, "cannot tell who is calling");
-                }
-            }),
-            None => Ok(Caller::anonymous()),
-        }
-    }
-
     /// Has a call answered.
     pub(super) fn call<'a>(
         &'a self,
@@ -421,7 +388,7 @@ impl View {
             operation.is_streaming().then(|| self.revoked(&context.principal, &context.identity)).flatten();
         let begun = self.begin(mount, request, context, path_tenant);
         async move {
-            let (elsewhere, call, slot) = begun?;
+            let (elsewhere, call, mut slot, sharer) = begun?;
             let mount = elsewhere.as_deref().unwrap_or(mount);
             let reply = mount.call(dialect, call).await;
             if let Err(error) = &reply
@@ -432,6 +399,16 @@ impl View {
             let reply = match (self.signed(reply?)?, revoked) {
                 (Reply::Stream(events), Some(ended)) => Reply::Stream(revoked::until(events, ended)),
                 (reply, _) => reply,
+            };
+            let shares = &self.streams.shares;
+            let reply = match reply {
+                Reply::Stream(events) => {
+                    Reply::Stream(CountedEvents::begin(events, shares.clone(), sharer).await?)
+                }
+                reply => {
+                    slot.unread = shares.unread(&sharer, weight(&reply))?;
+                    reply
+                }
             };
             Ok((reply, slot))
         }
@@ -456,9 +433,10 @@ impl View {
         let mount = elsewhere.as_deref().unwrap_or(mount);
         mount.route_tenant(tenant, &mut context)?;
         // Whoever is told to try again must not have been served already.
-        let slot = self.streams.reserve(request.operation())?;
+        let sharer = Sharer::new(&context.principal, context.source);
+        let slot = self.streams.reserve(request.operation(), || sharer.clone())?;
         let retired = self.retired(mount, &request, &context);
-        Ok((retired.or(elsewhere), Call { request, context }, slot))
+        Ok((retired.or(elsewhere), Call { request, context }, slot, sharer))
     }
 
     /// What leaves is signed, if it is a card.

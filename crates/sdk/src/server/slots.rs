@@ -1,25 +1,27 @@
-//! How many streams are open at a time.
+//! The place that what an operation answers with takes until it is read.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_protocol::{Error, ErrorCode, Operation};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use chancery_protocol::{Error, Operation};
 
 use super::limits::ServerLimits;
+use super::shares::{Share, Sharer, Shares};
 
-/// Bounds how many streams are open at a time.
+/// Gives what operations answer with a place.
 #[derive(Debug)]
 pub(crate) struct StreamSlots {
-    slots: Arc<Semaphore>,
-    most: usize,
+    pub(super) shares: Arc<Shares>,
     keep_alive: Duration,
 }
 
-/// The place of one stream, free again when it is dropped.
+/// The place of one answer, free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    /// Of a stream.
+    pub(crate) permit: Option<Share>,
+    /// Of an answer that is no stream and large.
+    pub(crate) unread: Option<Share>,
     pub(crate) keep_alive: Duration,
 }
 
@@ -27,24 +29,21 @@ pub(crate) struct StreamSlot {
 
 impl StreamSlots {
     pub(crate) fn new(limits: &ServerLimits) -> Self {
-        let slots = Arc::new(Semaphore::new(limits.streams));
-        Self { slots, most: limits.streams, keep_alive: limits.keep_alive }
+        Self { shares: Shares::new(limits), keep_alive: limits.keep_alive }
     }
 
-    /// How many are taken.
+    /// How many streams are open.
     pub(super) fn open(&self) -> usize {
-        self.most.saturating_sub(self.slots.available_permits())
+        self.shares.open_streams()
     }
 
     /// A place for what the operation answers with, if that is a stream.
-    pub(super) fn reserve(&self, operation: Operation) -> Result<StreamSlot, Error> {
-        let mut permit = None;
-        if operation.is_streaming() {
-            permit = Some(self.slots.clone().try_acquire_owned().map_err(|_| {
-                Error::with_message(ErrorCode::Unavailable, "Too many streams are open; try again later")
-                    .retry_after(Duration::from_secs(1))
-            })?);
-        }
-        Ok(StreamSlot { permit, keep_alive: self.keep_alive })
+    pub(super) fn reserve(
+        &self,
+        operation: Operation,
+        sharer: impl FnOnce() -> Sharer,
+    ) -> Result<StreamSlot, Error> {
+        let permit = operation.is_streaming().then(|| self.shares.stream(sharer())).transpose()?;
+        Ok(StreamSlot { permit, unread: None, keep_alive: self.keep_alive })
     }
 }

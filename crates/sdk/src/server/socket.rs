@@ -1,7 +1,7 @@
 //! What is listened on: an address, or a socket in the file system.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::{TcpListener, TcpStream};
 
@@ -15,7 +15,8 @@ pub(super) enum Listener {
 
 /// A connection that was taken.
 pub(super) enum Accepted {
-    Tcp(TcpStream),
+    /// With the address of the other end.
+    Tcp(TcpStream, IpAddr),
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
 }
@@ -34,9 +35,9 @@ impl Listener {
     pub(super) async fn accept(&self) -> io::Result<Accepted> {
         match self {
             Self::Tcp(listener) => loop {
-                let (stream, _) = listener.accept().await?;
+                let (stream, peer) = listener.accept().await?;
                 match stream.set_nodelay(true) {
-                    Ok(()) => return Ok(Accepted::Tcp(stream)),
+                    Ok(()) => return Ok(Accepted::Tcp(stream, peer.ip())),
                     Err(error) => tracing::debug!(%error, "connection lost before it was served"),
                 }
             },

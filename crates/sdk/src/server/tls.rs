@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -72,10 +72,10 @@ impl Tls {
         self
     }
 
-    pub(super) fn accept(
+    pub(super) fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
-        stream: TcpStream,
-    ) -> impl Future<Output = io::Result<TlsStream<TcpStream>>> + use<> {
+        stream: S,
+    ) -> impl Future<Output = io::Result<TlsStream<S>>> + use<S> {
         let handshake = self.acceptor.accept(stream);
         async move { tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await? }
     }

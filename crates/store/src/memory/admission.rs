@@ -1,9 +1,10 @@
 //! Idempotency keys that have been used.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use chancery_protocol::{Json, TaskId, Timestamp};
 
+use super::ages::{Ages, owner_of};
 use crate::error::StoreError;
 use crate::limits::Retention;
 use crate::record::{Admission, Scope};
@@ -12,12 +13,14 @@ use crate::reserved::KeyUse;
 #[derive(Debug, Default)]
 pub(super) struct Admissions {
     used: HashMap<(Scope, String), Used>,
-    /// Oldest first.
-    order: VecDeque<(i64, Scope, String)>,
+    /// By their numbers, with when each was used.
+    order: Ages<u64, (i64, Scope, String)>,
+    next: u64,
 }
 
 #[derive(Debug)]
 struct Used {
+    number: u64,
     digest: [u8; 32],
     task: TaskId,
     answer: Option<Json>,
@@ -46,8 +49,15 @@ impl Admissions {
         now: Timestamp,
         retention: &Retention,
     ) {
-        self.order.push_back((now.as_millis(), scope.clone(), admission.key.clone()));
-        self.used.insert((scope, admission.key), Used { digest: admission.digest, task, answer: None });
+        let (number, owner) = (self.next, owner_of(&scope));
+        self.next += 1;
+        let placed = (now.as_millis(), scope.clone(), admission.key.clone());
+        self.order.insert(number, owner.clone(), placed);
+        let used = Used { number, digest: admission.digest, task, answer: None };
+        self.used.insert((scope, admission.key), used);
+        while self.order.len_of(&owner) > retention.max_admissions_per_owner {
+            self.forget_one(self.order.oldest_of(&owner));
+        }
         self.forget(now, retention);
     }
 
@@ -60,25 +70,37 @@ impl Admissions {
 
     /// The key is free again.
     pub(super) fn release(&mut self, scope: &Scope, key: &str) {
-        self.used.remove(&(scope.clone(), key.to_owned()));
-        self.order.retain(|(_, of, used)| (of, used.as_str()) != (scope, key));
+        if let Some(used) = self.used.remove(&(scope.clone(), key.to_owned())) {
+            self.order.remove(used.number);
+        }
     }
 
     pub(super) fn delete(&mut self, of: impl Fn(&Scope) -> bool) {
-        self.used.retain(|(scope, _), _| !of(scope));
-        self.order.retain(|(_, scope, _)| !of(scope));
+        self.used.retain(|(scope, _), used| {
+            let stays = !of(scope);
+            if !stays {
+                self.order.remove(used.number);
+            }
+            stays
+        });
     }
 
     pub(super) fn forget(&mut self, now: Timestamp, retention: &Retention) {
         let limit = i64::try_from(retention.admissions.as_millis()).unwrap_or(i64::MAX);
-        while let Some((at, ..)) = self.order.front() {
-            let expired = now.as_millis().saturating_sub(*at) >= limit;
-            if !expired && self.order.len() <= retention.max_admissions {
-                return;
+        while let Some((number, (at, ..))) = self.order.oldest() {
+            if now.as_millis().saturating_sub(*at) < limit {
+                break;
             }
-            if let Some((_, scope, key)) = self.order.pop_front() {
-                self.used.remove(&(scope, key));
-            }
+            self.forget_one(Some(number));
+        }
+        while self.order.len() > retention.max_admissions {
+            self.forget_one(self.order.oldest_of_most());
+        }
+    }
+
+    fn forget_one(&mut self, number: Option<u64>) {
+        if let Some((_, scope, key)) = number.and_then(|number| self.order.remove(number)) {
+            self.used.remove(&(scope, key));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use chancery_protocol::{Edge, HopId, Timestamp};
 
 use super::MemoryStore;
+use super::ages::Ages;
 use super::spend::Sums;
 use crate::edge::{EdgePage, EdgeQuery, MOST_SCANNED, Realms, first_younger_than, made_at};
 use crate::limits::Retention;
@@ -18,8 +19,8 @@ pub(super) struct Edges {
     open: BTreeSet<HopId>,
     /// Each that is not its own root, under its root.
     under: BTreeSet<(HopId, HopId)>,
-    /// No settled edge is older than this one: what lies before it is open and need not be looked at.
-    oldest: Option<HopId>,
+    /// Those that are settled, by who called.
+    settled: Ages<HopId, ()>,
     sums: Sums,
 }
 
@@ -105,6 +106,7 @@ fn page<'a>(query: &EdgeQuery, mut edges: impl Iterator<Item = &'a Edge>) -> Edg
 impl Edges {
     fn put(&mut self, edge: Box<Edge>, retention: &Retention) {
         let (hop, root, settled) = (edge.hop, edge.root, edge.settled);
+        let owner = (edge.realm.clone(), edge.caller.clone());
         match self.all.entry(hop) {
             btree_map::Entry::Occupied(mut place) => {
                 if place.get().settled.is_some() {
@@ -129,15 +131,14 @@ impl Edges {
             self.under.insert((root, hop));
         }
         if settled.is_some() {
-            self.oldest = self.oldest.map(|oldest| oldest.min(hop));
-            if self.settled() > retention.max_edges {
-                self.forget_oldest(|_| true);
+            self.settled.insert(hop, owner.clone(), ());
+            if self.settled.len_of(&owner) > retention.max_edges_per_owner {
+                self.forget_one(self.settled.oldest_of(&owner));
+            }
+            if self.settled.len() > retention.max_edges {
+                self.forget_one(self.settled.oldest_of_most());
             }
         }
-    }
-
-    fn settled(&self) -> usize {
-        self.all.len() - self.open.len()
     }
 
     fn find(&self, hop: &HopId) -> Option<&Edge> {
@@ -162,30 +163,26 @@ impl Edges {
     fn forget_some(&mut self, now: Timestamp, retention: &Retention) -> bool {
         let young = first_younger_than(retention.edges, now);
         for _ in 0..STEP {
-            let too_many = self.settled() > retention.max_edges;
-            if !self.forget_oldest(|hop| too_many || hop < young) {
-                return self.sums.tidy(now, retention);
+            let oldest = self.settled.oldest().map(|(hop, ())| hop).filter(|hop| *hop < young);
+            let too_many = self.settled.len() > retention.max_edges;
+            match oldest.or_else(|| self.settled.oldest_of_most().filter(|_| too_many)) {
+                Some(hop) => self.forget_one(Some(hop)),
+                None => return self.sums.tidy(now, retention),
             }
         }
         true
     }
 
-    /// Forgets the oldest settled edge, if it may be forgotten.
-    fn forget_oldest(&mut self, may: impl Fn(HopId) -> bool) -> bool {
-        let from = self.oldest.unwrap_or(HopId::from_bytes([0; 16]));
-        let oldest = self.all.range(from..).find(|(_, edge)| edge.settled.is_some());
-        let Some(hop) = oldest.map(|(hop, _)| *hop) else { return false };
-        self.oldest = Some(hop);
-        if !may(hop) {
-            return false;
+    fn forget_one(&mut self, hop: Option<HopId>) {
+        if let Some(hop) = hop {
+            self.remove(&hop);
         }
-        self.remove(&hop);
-        true
     }
 
     fn remove(&mut self, hop: &HopId) {
         if let Some(edge) = self.all.remove(hop) {
             self.open.remove(hop);
+            self.settled.remove(*hop);
             self.under.remove(&(edge.root, *hop));
         }
     }

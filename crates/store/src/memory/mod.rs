@@ -5,6 +5,7 @@
 //! only that of the journal, so streams do not wait for each other.
 
 mod admission;
+mod ages;
 mod edge;
 mod journal;
 mod outbox;
@@ -29,6 +30,7 @@ use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, StoreCheck};
 use crate::reserved::KeyUse;
 use admission::Admissions;
+use ages::owner_of;
 use edge::Edges;
 use journal::{Closed, Journal, Terms};
 use outbox::Outbox;
@@ -41,8 +43,8 @@ pub struct MemoryStore {
     limits: StoreLimits,
     clock: Clock,
     scopes: RwLock<HashMap<Scope, Arc<ScopeTasks>, RandomState>>,
-    ended: Mutex<EndedTasks>,
-    admissions: Mutex<Admissions>,
+    ended: Box<Mutex<EndedTasks>>,
+    admissions: Box<Mutex<Admissions>>,
     reserved: Mutex<BTreeMap<(Scope, TaskId), Json>>,
     context_secret: [u8; 32],
     outbox: Arc<Outbox>,
@@ -63,8 +65,8 @@ impl MemoryStore {
         Self {
             limits,
             scopes: RwLock::default(),
-            ended: Mutex::default(),
-            admissions: Mutex::default(),
+            ended: Box::default(),
+            admissions: Box::default(),
             reserved: Mutex::default(),
             context_secret: random_bytes(),
             outbox: Arc::new(Outbox::new(clock.clone())),
@@ -166,6 +168,7 @@ impl MemoryStore {
         let is_theirs = |scope: &Scope| &*scope.realm == realm && &*scope.owner == owner;
         self.admissions.lock().delete(is_theirs);
         self.reserved.lock().retain(|(scope, _), _| !is_theirs(scope));
+        self.ended.lock().forget_owner(realm, owner);
         self.delete_edges(realm, owner);
         let gone = self.scopes.write().extract_if(|scope, _| is_theirs(scope)).collect::<Vec<_>>();
         gone.into_iter().map(|(_, tasks)| tasks.lock().clear()).sum()
@@ -186,7 +189,7 @@ impl MemoryStore {
             appended.task = self.journal(scope, id)?.lock().end()?;
             // While there is something to deliver, it is kept: then `settled` does this.
             if !appended.push {
-                self.ended(tasks, id, at);
+                self.ended(scope, tasks, id, at);
             }
         }
         Ok(appended)
@@ -203,15 +206,15 @@ impl MemoryStore {
         let tasks = self.tasks_of(scope);
         let ended_at = value.status.timestamp;
         tasks.lock().insert(&value, closed)?;
-        self.ended(tasks, id, ended_at);
+        self.ended(scope, tasks, id, ended_at);
         Ok(Appended { events: Vec::new(), number, task, push: false })
     }
 
     /// From now on the time of the task runs out.
-    fn ended(&self, tasks: Arc<ScopeTasks>, id: &TaskId, at: Option<Timestamp>) {
+    fn ended(&self, scope: &Scope, tasks: Arc<ScopeTasks>, id: &TaskId, at: Option<Timestamp>) {
         let now = self.clock.now();
         let ended = Ended { at: at.unwrap_or(now).as_millis(), tasks, id: id.clone() };
-        let due = self.ended.lock().push(ended, now, &self.limits.retention);
+        let due = self.ended.lock().push(&owner_of(scope), ended, now, &self.limits.retention);
         carry_out(&due);
     }
 

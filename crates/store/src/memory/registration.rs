@@ -92,7 +92,7 @@ impl MemoryStore {
         let changed = journal.lock().settle(change);
         Ok(changed.map(|(result, settled)| {
             if settled {
-                self.ended(tasks, id, None);
+                self.ended(scope, tasks, id, None);
             }
             result
         }))

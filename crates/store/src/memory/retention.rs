@@ -1,12 +1,12 @@
 //! Tasks that have ended, in the order they did, until they are compacted and then forgotten.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{TaskId, Timestamp};
 
 use super::ScopeTasks;
+use super::ages::{Ages, Owner};
 use crate::limits::Retention;
 
 #[derive(Clone, Debug)]
@@ -19,10 +19,10 @@ pub(super) struct Ended {
 
 #[derive(Debug, Default)]
 pub(super) struct EndedTasks {
-    /// With their events.
-    whole: VecDeque<Ended>,
-    /// Without them; all older than the whole ones.
-    compacted: VecDeque<Ended>,
+    all: Ages<u64, Ended>,
+    next: u64,
+    /// Those before it have no events any more.
+    whole_from: u64,
 }
 
 /// What is to be done now.
@@ -43,25 +43,43 @@ const MOST_SPARE: usize = 32;
 
 impl EndedTasks {
     /// Gives what is to be done now. Each task that ends pays for the ones that are due, so memory stays flat without a thread.
-    pub(super) fn push(&mut self, ended: Ended, now: Timestamp, retention: &Retention) -> Due {
-        self.whole.push_back(ended);
-        self.due(now, retention)
+    pub(super) fn push(&mut self, owner: &Owner, ended: Ended, now: Timestamp, retention: &Retention) -> Due {
+        self.all.insert(self.next, owner.clone(), ended);
+        self.next += 1;
+        let mut due = Due::default();
+        for _ in 0..surplus(self.all.len_of(owner), retention.max_tasks_per_owner) {
+            let oldest = self.all.oldest_of(owner);
+            due.forget.extend(oldest.and_then(|oldest| self.all.remove(oldest)));
+        }
+        self.add_due(due, now, retention)
+    }
+
+    /// What somebody had is no more.
+    pub(super) fn forget_owner(&mut self, realm: &str, owner: &str) {
+        self.all.remove_all_of(&(realm.into(), owner.into()));
     }
 
     pub(super) fn due(&mut self, now: Timestamp, retention: &Retention) -> Due {
-        let mut due = Due::default();
-        let surplus = self.surplus(retention.max_tasks);
-        for _ in 0..STEP.max(surplus) {
-            let outlived_events = self.whole.pop_front_if(|ended| outlived(ended, now, retention.events));
-            let compacted = outlived_events.is_some();
-            if let Some(ended) = outlived_events {
-                due.compact.push(ended.clone());
-                self.compacted.push_back(ended);
+        self.add_due(Due::default(), now, retention)
+    }
+
+    fn add_due(&mut self, mut due: Due, now: Timestamp, retention: &Retention) -> Due {
+        for _ in 0..surplus(self.all.len(), retention.max_tasks) {
+            let oldest = self.all.oldest_of_most();
+            due.forget.extend(oldest.and_then(|oldest| self.all.remove(oldest)));
+        }
+        for _ in 0..STEP {
+            let whole = self.all.from(Some(self.whole_from));
+            let outlived_events = whole.filter(|(_, ended)| outlived(ended, now, retention.events));
+            let compacted = outlived_events.map(|(number, ended)| (number, ended.clone()));
+            let is_compacted = compacted.is_some();
+            if let Some((number, ended)) = compacted {
+                due.compact.push(ended);
+                self.whole_from = number + 1;
             }
-            let too_many = due.forget.len() < surplus;
-            let oldest = if self.compacted.is_empty() { &mut self.whole } else { &mut self.compacted };
-            let forgotten = oldest.pop_front_if(|ended| too_many || outlived(ended, now, retention.tasks));
-            if forgotten.is_none() && !compacted {
+            let oldest = self.all.oldest().filter(|(_, ended)| outlived(ended, now, retention.tasks));
+            let forgotten = oldest.map(|(number, _)| number).and_then(|number| self.all.remove(number));
+            if forgotten.is_none() && !is_compacted {
                 break;
             }
             due.forget.extend(forgotten);
@@ -69,13 +87,13 @@ impl EndedTasks {
         due.more = due.compact.len() >= STEP || due.forget.len() >= STEP;
         due
     }
+}
 
-    /// How many there are too many, once that is worth it.
-    fn surplus(&self, max_tasks: usize) -> usize {
-        let spare = (max_tasks / KEPT_FOR_EACH_SPARE).min(MOST_SPARE);
-        let surplus = (self.whole.len() + self.compacted.len()).saturating_sub(max_tasks);
-        if surplus > spare { surplus.min(2 * MOST_SPARE) } else { 0 }
-    }
+/// How many there are too many, once that is worth it.
+fn surplus(kept: usize, most: usize) -> usize {
+    let spare = (most / KEPT_FOR_EACH_SPARE).min(MOST_SPARE);
+    let surplus = kept.saturating_sub(most);
+    if surplus > spare { surplus.min(2 * MOST_SPARE) } else { 0 }
 }
 
 fn outlived(ended: &Ended, now: Timestamp, limit: Duration) -> bool {
@@ -93,8 +111,9 @@ mod tests {
         let now = Timestamp::now();
         let (tasks, id) = (Arc::<ScopeTasks>::default(), TaskId::from("task"));
         let ended = || Ended { at: now.as_millis(), tasks: tasks.clone(), id: id.clone() };
+        let owner: Owner = ("r".into(), "o".into());
         let mut all = EndedTasks::default();
-        (0..count).map(|_| all.push(ended(), now, &retention).forget.len()).collect()
+        (0..count).map(|_| all.push(&owner, ended(), now, &retention).forget.len()).collect()
     }
 
     #[test]

@@ -61,3 +61,25 @@ pub(super) fn of_owner(connection: &Connection, realm: &str, owner: &str) -> rus
     );
     connection.prepare_cached(sql)?.query_row([realm, owner], |row| row.get(0))
 }
+
+/// A realm, and somebody in it.
+pub(super) type Owner = (String, String);
+
+/// How many tasks that have ended each owner has.
+pub(super) fn ended_by_owner(connection: &Connection) -> rusqlite::Result<Vec<(Owner, usize)>> {
+    let sql = concat!(
+        "WITH there AS (SELECT scope, state, tasks FROM counts WHERE scope > 0 UNION ALL ",
+        newest!("scope, state, 1"),
+        ") SELECT realm, owner, state, sum(tasks) FROM there JOIN scopes USING (scope) GROUP BY realm, owner, state"
+    );
+    let mut sizes: BTreeMap<Owner, usize> = BTreeMap::new();
+    let mut select = connection.prepare_cached(sql)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        if state_of(row.get(2)?).is_terminal() {
+            let tasks = usize::try_from(row.get::<_, i64>(3)?).unwrap_or_default();
+            *sizes.entry((row.get(0)?, row.get(1)?)).or_default() += tasks;
+        }
+    }
+    Ok(sizes.into_iter().collect())
+}

@@ -122,6 +122,9 @@ pub(super) fn last_number(connection: &Connection, found: &Found) -> rusqlite::R
     connection.prepare_cached(sql)?.query_row(range, |row| row.get(0))
 }
 
+/// A read of events ends where they have so many bytes, however many were asked for. It has one event at least, if there is one.
+const READ_BYTES: usize = 1 << 20;
+
 /// The events after a number and up to another one, as many as fit.
 pub(super) fn read(
     connection: &Connection,
@@ -133,7 +136,7 @@ pub(super) fn read(
     if let Some(number) = found.compacted {
         return Ok(if after < number { Read::Compacted } else { Read::Events(Vec::new()) });
     }
-    let mut events = Vec::new();
+    let (mut events, mut bytes) = (Vec::new(), 0);
     // The row that has the next event begins with it or before it.
     let sql = "SELECT place, last, sum, ends, received, json FROM events WHERE place >= \
                (SELECT max(place) FROM events WHERE place > ?1 AND place <= ?2) AND place < ?3 ORDER BY place";
@@ -143,10 +146,11 @@ pub(super) fn read(
     let mut rows = select.query([place::event(task, 0), next, place::event(task + 1, 0)])?;
     while let Some(row) = rows.next()? {
         for event in events_of(row)? {
-            if event.number > up_to || events.len() >= max {
+            if event.number > up_to || events.len() >= max || bytes >= READ_BYTES {
                 return Ok(Read::Events(events));
             }
             if event.number > after {
+                bytes += event.json.len();
                 events.push(event);
             }
         }

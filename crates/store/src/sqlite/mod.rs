@@ -10,8 +10,9 @@
 //! | `place`, `sum` | the integers that things are kept under; checksums |
 //! | `outbox`, `recovery`, `reserved` | push notifications; tasks that were cut short; calls without a task yet |
 //! | `calls`, `edge`, `spend` | the record of admitted calls, and what they cost added up |
+//! | `surplus` | what is too much, and whose |
 //! | `checkpoint`, `log`, `sweep`, `care` | the log, and whether it was damaged, retention, backup and checks |
-//! | `queue`, `failure` | between callers and threads; what callers are told |
+//! | `queue`, `turns`, `failure` | between callers and threads; what callers are told |
 
 mod calls;
 mod care;
@@ -36,8 +37,10 @@ mod schema;
 mod scopes;
 mod spend;
 mod sum;
+mod surplus;
 mod sweep;
 mod threads;
+mod turns;
 mod write;
 mod writer;
 
@@ -59,6 +62,7 @@ use options::{Durability, Options};
 use queue::Queue;
 use readers::Readers;
 use threads::Threads;
+use turns::line_of;
 use write::{Committed, Kept, Push, Write, ready};
 use writer::{Job, Lead, Shared, SharedDesk, Word, find_admission};
 
@@ -216,8 +220,8 @@ impl SqliteStore {
         // The database may be a moment ahead of the task that is shown; the events are not.
         let up_to = at_hand.as_ref().map_or(u64::MAX, |entry| entry.number());
         let at_hand = at_hand.map(|entry| entry.task);
-        let (scope, wanted) = (scope.clone(), id.clone());
-        let read = self.readers.read("read events", move |connection| {
+        let (line, scope, wanted) = (line_of(scope), scope.clone(), id.clone());
+        let read = self.readers.read_for(line, "read events", move |connection| {
             let found = match at_hand {
                 Some(task) => load::find_by_number(connection, task)?.map(|(found, _)| found),
                 None => match load::scope(connection, &scope)? {
@@ -234,8 +238,8 @@ impl SqliteStore {
         if let Some(entry) = self.at_hand(scope, id) {
             return Ok(entry.snapshot());
         }
-        let (scope, wanted) = (scope.clone(), id.clone());
-        let read = self.readers.read("read a task", move |connection| {
+        let (line, scope, wanted) = (line_of(scope), scope.clone(), id.clone());
+        let read = self.readers.read_for(line, "read a task", move |connection| {
             let Some(scope) = load::scope(connection, &scope)? else { return Ok(None) };
             let Some(found) = load::find(connection, scope, &wanted)? else { return Ok(None) };
             Ok(Some(load::load(connection, &found, &wanted)?.snapshot))
@@ -244,9 +248,10 @@ impl SqliteStore {
     }
 
     pub(crate) async fn list(&self, scope: &Scope, query: &ListQuery) -> Result<Page, StoreError> {
-        let (scope, query, entries) = (scope.clone(), query.clone(), self.shared.entries.clone());
+        let (line, scope, query, entries) =
+            (line_of(scope), scope.clone(), query.clone(), self.shared.entries.clone());
         let read = move |connection: &_| list::list(connection, &entries, &scope, &query);
-        self.readers.read("list tasks", read).await
+        self.readers.read_for(line, "list tasks", read).await
     }
 
     pub(crate) async fn admitted(
@@ -271,8 +276,8 @@ impl SqliteStore {
     }
 
     async fn use_of_key(&self, scope: &Scope, key: &str) -> Result<Option<(Vec<u8>, KeyUse)>, StoreError> {
-        let (scope, key) = (scope.clone(), key.to_owned());
-        let read = self.readers.read("look up an idempotency key", move |connection| {
+        let (line, scope, key) = (line_of(scope), scope.clone(), key.to_owned());
+        let read = self.readers.read_for(line, "look up an idempotency key", move |connection| {
             match load::scope(connection, &scope)? {
                 Some(scope) => find_admission(connection, scope, &key),
                 None => Ok(None),

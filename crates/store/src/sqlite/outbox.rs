@@ -10,6 +10,7 @@ use super::SqliteStore;
 use super::failure::closed;
 use super::load;
 use super::place;
+use super::turns::line_of;
 use super::write::Push;
 use super::writer::{Job, PushChange, PushWhat};
 use crate::error::StoreError;
@@ -42,8 +43,8 @@ impl SqliteStore {
     }
 
     pub(crate) async fn push_configs(&self, scope: &Scope, task: &TaskId) -> Result<Vec<Config>, StoreError> {
-        let (scope, wanted) = (scope.clone(), task.clone());
-        let read = self.readers.read("read push notification configurations", move |connection| {
+        let (line, scope, wanted) = (line_of(scope), scope.clone(), task.clone());
+        let read = self.readers.read_for(line, "read push notification configurations", move |connection| {
             let Some(scope) = load::scope(connection, &scope)? else { return Ok(None) };
             let Some(found) = load::find(connection, scope, &wanted)? else { return Ok(None) };
             let sql = "SELECT config FROM pushes WHERE task = ? ORDER BY push";

@@ -97,20 +97,6 @@ impl<T> Queue<T> {
         self.wake.notify_one();
     }
 
-    /// Waits for the next item. What was pushed before the queue was closed is still handed out.
-    pub(super) fn pop(&self) -> Option<T> {
-        let mut inner = self.inner.lock();
-        loop {
-            if let Some(item) = inner.items.pop_front() {
-                return Some(item);
-            }
-            if inner.closed {
-                return None;
-            }
-            self.wake.wait(&mut inner);
-        }
-    }
-
     /// Waits until there is something that nobody else is about to take, and takes as much of it as is wanted. While others take
     /// what comes, it looks now and then whether they do, and need not be woken for that.
     pub(super) fn pop_many(&self, most: usize) -> Option<Vec<T>> {

@@ -6,25 +6,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use super::failure::{closed, unavailable};
-use super::queue::Queue;
+use super::turns::{Line, Turns};
 use crate::error::StoreError;
 
 #[derive(Debug)]
 pub(super) struct Readers {
-    queue: Arc<Queue<Job>>,
-    room: Arc<Semaphore>,
+    queue: Arc<Turns<Job>>,
 }
 
-struct Job {
-    run: Box<dyn FnOnce(&Connection) + Send>,
-    _permit: OwnedSemaphorePermit,
-}
-
-/// How many reads may wait; the others wait for room.
-const ROOM: usize = 1_024;
+/// One read. There are as many as there are calls that wait for one.
+struct Job(Box<dyn FnOnce(&Connection) + Send>);
 
 impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -35,7 +29,7 @@ impl std::fmt::Debug for Job {
 impl Readers {
     /// Starts a thread for each connection.
     pub(super) fn start(connections: Vec<Connection>) -> std::io::Result<(Self, Vec<JoinHandle<()>>)> {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(Turns::new());
         let threads = connections.into_iter().map(|connection| {
             let queue = queue.clone();
             std::thread::Builder::new()
@@ -43,16 +37,25 @@ impl Readers {
                 .spawn(move || work(&connection, &queue))
         });
         let threads = threads.collect::<Result<_, _>>()?;
-        Ok((Self { queue, room: Arc::new(Semaphore::new(ROOM)) }, threads))
+        Ok((Self { queue }, threads))
     }
 
-    /// Reads something, all of it as of one point in time.
+    /// Reads something that is nobody's, all of it as of one point in time.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         what: &'static str,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = self.room.clone().acquire_owned().await.map_err(|_| closed(what))?;
+        self.read_for(None, what, read).await
+    }
+
+    /// The same for somebody.
+    pub(super) async fn read_for<T: Send + 'static>(
+        &self,
+        line: Line,
+        what: &'static str,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let run = Box::new(move |connection: &Connection| {
             // Nobody waits any more, so there is nothing to read for.
@@ -60,20 +63,19 @@ impl Readers {
                 let _ = reply.send(in_transaction(connection, read));
             }
         });
-        self.queue.push(Job { run, _permit: permit }).map_err(|_| closed(what))?;
+        self.queue.push(line, Job(run)).map_err(|_| closed(what))?;
         answer.await.map_err(|_| closed(what))?.map_err(|error| unavailable(what, &error))
     }
 
     pub(super) fn close(&self) {
         self.queue.close();
-        self.room.close();
     }
 }
 
-fn work(connection: &Connection, queue: &Queue<Job>) {
+fn work(connection: &Connection, queue: &Turns<Job>) {
     while let Some(job) = queue.pop() {
         // What panics here is one read; the thread is there for the others.
-        if catch_unwind(AssertUnwindSafe(|| (job.run)(connection))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| (job.0)(connection))).is_err() {
             tracing::error!("a read of the store panicked");
         }
     }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, params};
 use super::SqliteStore;
 use super::calls::read_groups;
 use super::load::unreadable;
+use super::surplus;
 use super::writer::{EDGE_STEP, EdgeStep, SUM_COLUMNS, Upkeep, read_sum};
 use crate::edge::Realms;
 use crate::error::StoreError;
@@ -32,6 +33,11 @@ impl SqliteStore {
     pub(super) async fn sweep_edges(&self, now: Timestamp) -> Result<(), StoreError> {
         while self.upkeep(Upkeep::Edges(EdgeStep::FoldSums(now))).await? > 0 {}
         while self.upkeep(Upkeep::Edges(EdgeStep::Forget(now))).await? > 0 {}
+        let retention = self.limits.retention;
+        let edges = move |reader: &Connection| surplus::edges(reader, &retention);
+        for some in self.readers.read("look for too many calls", edges).await?.chunks(EDGE_STEP) {
+            self.upkeep(Upkeep::Edges(EdgeStep::ForgetThese(some.to_vec()))).await?;
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::SqliteStore;
 use super::failure::closed;
 use super::load;
+use super::surplus;
 use super::write::Fold;
 use super::writer::{Compaction, Job, Upkeep};
 use crate::error::StoreError;
@@ -17,6 +18,9 @@ use crate::error::StoreError;
 /// How many tasks are folded before the writer is asked to keep them, and how many bytes of them.
 const TASKS: usize = 32;
 const BYTES: usize = 4 << 20;
+
+/// How many keys one step forgets.
+const SURPLUS_STEP: usize = 256;
 
 impl SqliteStore {
     pub(crate) async fn sweep(&self, now: Timestamp) {
@@ -28,10 +32,14 @@ impl SqliteStore {
     async fn try_sweep(&self, now: Timestamp) -> Result<(), StoreError> {
         let retention = self.limits.retention;
         let used_by = before(now, retention.admissions);
-        let admissions = || Upkeep::ForgetAdmissions { used_by, max: retention.max_admissions };
-        while self.upkeep(admissions()).await? > 0 {}
-        let (ended_by, max_tasks) = (before(now, retention.tasks), retention.max_tasks);
-        while self.upkeep(Upkeep::Forget { ended_by, max_tasks }).await? > 0 {}
+        while self.upkeep(Upkeep::ForgetAdmissions { used_by }).await? > 0 {}
+        let keys = move |reader: &Connection| surplus::keys(reader, &retention);
+        for some in self.readers.read("look for too many keys", keys).await?.chunks(SURPLUS_STEP) {
+            self.upkeep(Upkeep::ForgetKeys(some.to_vec())).await?;
+        }
+        let ended_by = before(now, retention.tasks);
+        while self.upkeep(Upkeep::Forget { ended_by }).await? > 0 {}
+        while self.upkeep(Upkeep::ForgetSurplus).await? > 0 {}
         self.sweep_edges(now).await?;
         let ended_by = before(now, retention.events);
         loop {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_protocol::{TaskState, Timestamp};
-use chancery_store::{Store, StoreError, StoreLimits};
+use chancery_store::{Scope, Store, StoreError, StoreLimits};
 
 use crate::support::*;
 
@@ -149,5 +149,39 @@ pub(crate) async fn one_of_many_commits(open: impl Fn(StoreLimits) -> Store) {
         }
         assert_eq!((won, lost), (1, 31));
         assert_eq!(store.list(&scope(), &query(1)).await.unwrap().total, round + 1);
+    }
+}
+
+pub(crate) async fn one_owner_does_not_push_out_anothers_keys(open: impl Fn(StoreLimits) -> Store) {
+    for each in [100, 4] {
+        let limits = limits(|limits| {
+            limits.retention.max_admissions = 8;
+            limits.retention.max_admissions_per_owner = each;
+        });
+        let store = open(limits);
+        let (little, much) = (scope_of("realm", "little", "a"), scope_of("realm", "much", "a"));
+        for n in 0..2_u8 {
+            create(&format!("l{n}"), TaskState::Working, 0)
+                .key(&format!("k{n}"), n)
+                .done_in(&store, &little)
+                .await;
+        }
+        for n in 0..20_u8 {
+            create(&format!("t{n}"), TaskState::Working, 0)
+                .key(&format!("k{n}"), n)
+                .done_in(&store, &much)
+                .await;
+        }
+        store.sweep(Timestamp::now()).await;
+        let known = async |scope: &Scope, n: u8| {
+            store.admitted(scope, &admission(&format!("k{n}"), n)).await.unwrap().is_some()
+        };
+        for n in 0..2 {
+            assert!(known(&little, n).await, "{n} of {each}");
+        }
+        let stay = if each == 4 { 16 } else { 14 };
+        for n in 0..20 {
+            assert_eq!(known(&much, n).await, n >= stay, "{n} of {each}");
+        }
     }
 }

@@ -140,3 +140,22 @@ pub(crate) async fn what_a_caller_did_is_deleted(open: impl Fn(StoreLimits) -> S
     assert_eq!(total(&sums(&store, &realm(), 0).await), (3_312, 602));
     assert_eq!(store.check().await.unwrap().problems, Vec::<String>::new());
 }
+
+pub(crate) async fn one_caller_does_not_push_out_the_calls_of_another(open: impl Fn(StoreLimits) -> Store) {
+    for each in [100, 4] {
+        let mut limits = short(8);
+        limits.retention.max_edges_per_owner = each;
+        let store = open(limits);
+        for n in 0..2 {
+            call(n).by("realm", "little", "a").settled(n, 1).put(&store).await;
+        }
+        for n in 10..30 {
+            call(n).by("realm", "much", "a").settled(n, 1).put(&store).await;
+        }
+        store.sweep(at(50)).await;
+        let there = there(&store).await;
+        let of = |caller: &str| there.iter().filter(|edge| &*edge.caller == caller).count();
+        assert_eq!((of("little"), of("much")), (2, each.min(6)), "{each}");
+        assert_eq!(there.last().map(|edge| edge.hop), Some(hop(29)), "the newest stay");
+    }
+}

@@ -63,14 +63,15 @@ macro_rules! store_suite {
             checks! { retention => open:
                 events_are_compacted_in_time, a_task_outlives_the_events_that_tell_it,
                 tasks_are_forgotten_in_time, one_sweep_does_it_all, the_cap_forgets_the_oldest,
-                the_cap_forgets_in_order_of_the_end, active_tasks_stay, an_end_without_a_time_is_an_end_now,
+                the_cap_forgets_in_order_of_the_end, one_owner_does_not_push_out_anothers, an_owner_has_only_so_many, active_tasks_stay, an_end_without_a_time_is_an_end_now,
             }
             checks! { limits => open:
                 events_are_limited, artifacts_are_limited, artifacts_are_counted_once, bytes_are_limited,
             }
             checks! { admissions => open:
                 a_key_is_used_once, keys_belong_to_a_scope, what_fails_uses_no_key,
-                keys_are_forgotten_in_time, the_cap_forgets_the_oldest_key, one_of_many_commits,
+                keys_are_forgotten_in_time, the_cap_forgets_the_oldest_key, one_owner_does_not_push_out_anothers_keys,
+                one_of_many_commits,
             }
             checks! { push_configs => open:
                 configurations_come_and_go, an_id_is_used_once_and_replaces, too_many_are_refused,
@@ -107,6 +108,7 @@ macro_rules! store_suite {
             }
             checks! { edge_retention => open:
                 settled_edges_are_forgotten_in_time, the_cap_forgets_the_oldest_settled_edge,
+                one_caller_does_not_push_out_the_calls_of_another,
                 sums_outlive_their_edges, sums_are_forgotten_in_time, what_a_caller_did_is_deleted,
             }
             checks! { care => store(open): what_an_owner_had_is_deleted, }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chancery_protocol::{TaskId, TaskState, TaskStatus};
-use chancery_store::{ListQuery, Retention, Store, StoreError, StoreLimits};
+use chancery_store::{ListQuery, Retention, Scope, Store, StoreError, StoreLimits};
 
 use crate::support::*;
 
@@ -222,4 +222,53 @@ pub(crate) async fn an_end_without_a_time_is_an_end_now(open: impl Fn(StoreLimit
     assert_eq!(read(&store, "t", 0, 10).await.len(), 2);
     store.sweep(at(1 << 40)).await;
     assert!(is_gone(&store, "t").await);
+}
+
+/// A task that ends at a time, of somebody.
+async fn ended_of(store: &Store, scope: &Scope, id: &str, millis: i64) {
+    create(id, TaskState::Working, millis).done_in(store, scope).await;
+    draft(id).status(TaskState::Completed, millis).done_in(store, scope).await;
+}
+
+async fn ended_at_once_of(store: &Store, scope: &Scope, id: &str, millis: i64) {
+    create(id, TaskState::Working, millis).status(TaskState::Completed, millis).done_in(store, scope).await;
+}
+
+async fn total(store: &Store, scope: &Scope) -> usize {
+    store.list(scope, &query(1)).await.unwrap().total
+}
+
+pub(crate) async fn one_owner_does_not_push_out_anothers(open: impl Fn(StoreLimits) -> Store) {
+    let store = open(short(20));
+    let (little, much) = (scope_of("realm", "little", "a"), scope_of("realm", "much", "a"));
+    let elsewhere = scope_of("realm", "much", "b");
+    // The oldest of all are not of whoever has most.
+    for n in 0..2 {
+        ended_of(&store, &little, &format!("l{n}"), n).await;
+        ended_at_once_of(&store, &little, &format!("m{n}"), n).await;
+    }
+    for n in 10..40 {
+        ended_of(&store, &much, &format!("t{n}"), n).await;
+        ended_at_once_of(&store, &elsewhere, &format!("u{n}"), n).await;
+    }
+    store.sweep(at(100)).await;
+    assert_eq!(total(&store, &little).await, 4);
+    assert_eq!(total(&store, &much).await + total(&store, &elsewhere).await, 16);
+    assert_eq!(ids(&store.list(&much, &query(9)).await.unwrap())[0], "t39", "the newest stay");
+    assert_eq!(ids(&store.list(&elsewhere, &query(9)).await.unwrap())[0], "u39");
+}
+
+pub(crate) async fn an_owner_has_only_so_many(open: impl Fn(StoreLimits) -> Store) {
+    let limits = limits(|limits| limits.retention.max_tasks_per_owner = 5);
+    let store = open(limits);
+    let (ann, bob) = (scope_of("realm", "ann", "a"), scope_of("realm", "bob", "a"));
+    for n in 0..12 {
+        ended_of(&store, &ann, &format!("t{n:02}"), n).await;
+    }
+    for n in 0..3 {
+        ended_of(&store, &bob, &format!("t{n:02}"), n).await;
+    }
+    store.sweep(at(100)).await;
+    assert_eq!(ids(&store.list(&ann, &query(9)).await.unwrap()), ["t11", "t10", "t09", "t08", "t07"]);
+    assert_eq!(total(&store, &bob).await, 3);
 }

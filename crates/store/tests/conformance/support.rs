@@ -180,6 +180,11 @@ impl Draft {
         self.commit(store, &scope()).await.unwrap()
     }
 
+    /// Commits to another scope, where nothing may refuse it.
+    pub(crate) async fn done_in(self, store: &Store, scope: &Scope) -> Appended {
+        self.commit(store, scope).await.unwrap()
+    }
+
     /// Commits to the usual scope, where something must refuse it.
     pub(crate) async fn refused(self, store: &Store) -> StoreError {
         let id = self.id.clone();
@@ -228,9 +233,14 @@ pub(crate) async fn is_gone(store: &Store, id: &str) -> bool {
 }
 
 pub(crate) async fn read(store: &Store, id: &str, after: u64, max: usize) -> Vec<Event> {
-    match store.read(&scope(), &TaskId::from(id), after, max).await.unwrap() {
-        Read::Events(events) => events,
-        Read::Compacted => panic!("the events of {id} are gone"),
+    let mut all: Vec<Event> = Vec::new();
+    loop {
+        let after = all.last().map_or(after, |event| event.number);
+        match store.read(&scope(), &TaskId::from(id), after, max - all.len()).await.unwrap() {
+            Read::Events(events) if events.is_empty() => return all,
+            Read::Events(events) => all.extend(events),
+            Read::Compacted => panic!("the events of {id} are gone"),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Complaint;
+use super::{Complaint, ServerLimitsSection};
 
 /// What the address of a socket in the file system begins with.
 const UNIX: &str = "unix:";
@@ -61,6 +61,8 @@ pub(crate) struct ServerSection {
     pub(crate) hosts: Vec<String>,
     /// The HTTP status of an answer over JSON-RPC that says that a gate has refused the call.
     pub(crate) jsonrpc_status: JsonRpcStatus,
+    /// How much one caller, and one address, may have at a time.
+    pub(crate) limits: ServerLimitsSection,
 }
 
 /// A certificate, in files that are read again when they change. Connections that are open go on with the one from before.
@@ -161,6 +163,7 @@ impl Default for ServerSection {
             cors: None,
             hosts: Vec::new(),
             jsonrpc_status: JsonRpcStatus::default(),
+            limits: ServerLimitsSection::default(),
         }
     }
 }

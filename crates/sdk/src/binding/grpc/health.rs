@@ -7,13 +7,12 @@ use chancery_protocol::{BoxFuture, Error, ErrorCode};
 use http::{HeaderMap, Response};
 use http_body::Frame;
 use serde::Deserialize;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::{Frames, head, unreadable, whole};
 use crate::grpc::{frame, status};
 use crate::protobuf::{rpc, to_json, wire};
-use crate::server::Body;
+use crate::server::{Body, Share};
 
 pub(crate) const SERVICE: &str = "grpc.health.v1.Health";
 
@@ -60,11 +59,7 @@ pub(crate) fn check(is_known: bool, stopping: &CancellationToken) -> Result<Resp
 }
 
 /// How a service is now, and whenever that changes.
-pub(crate) fn watch(
-    is_known: bool,
-    stopping: &CancellationToken,
-    permit: Option<OwnedSemaphorePermit>,
-) -> Response<Body> {
+pub(crate) fn watch(is_known: bool, stopping: &CancellationToken, permit: Option<Share>) -> Response<Body> {
     let first = message(if is_known { SERVING } else { SERVICE_UNKNOWN }).into();
     let stop = Box::pin(stopping.clone().cancelled_owned());
     head(Body::frames(Watched { first: Some(first), stop, trailers: None, over: false, _permit: permit }))
@@ -84,7 +79,7 @@ struct Watched {
     stop: BoxFuture<'static, ()>,
     trailers: Option<HeaderMap>,
     over: bool,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Share>,
 }
 
 impl Frames for Watched {

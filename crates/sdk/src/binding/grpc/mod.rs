@@ -20,7 +20,7 @@ use crate::dialect::{Dialect, v0_3};
 use crate::grpc::frame::{self, Unframed};
 use crate::grpc::{CONTENT_TYPE, EVENT_NUMBERS, NUMBER_FIELD, SERVICE, status, timeout};
 use crate::protobuf::{Malformed, a2a_v1, from_json, request_to_json, wire};
-use crate::server::{Body, StreamSlot};
+use crate::server::{Body, Share, StreamSlot};
 
 pub(crate) use stream::EventMessages;
 
@@ -161,16 +161,16 @@ pub(crate) async fn respond(
             let events = dialect.events(operation, events);
             Ok(head(Body::frames(EventMessages::begin(events, slot, wanted, dialect).await?)))
         }
-        (reply, _) => {
+        (reply, slot) => {
             let mut message = Vec::with_capacity(1024);
             frame::put(&mut message, |out| put_reply(out, dialect, operation, &reply))?;
-            Ok(whole(message))
+            Ok(whole(Share::hold(slot.unread, message)))
         }
     }
 }
 
 /// An answer that went well.
-pub(crate) fn whole(message: Vec<u8>) -> Response<Body> {
+pub(crate) fn whole(message: impl Into<Bytes>) -> Response<Body> {
     head(Body::frames(Whole { message: Some(message.into()), trailers: Some(status::ok()) }))
 }
 

@@ -10,13 +10,12 @@ use http::{HeaderMap, Response};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Frames, head, unreadable};
 use crate::grpc::{frame, status};
 use crate::protobuf::Malformed;
 use crate::protobuf::wire::{Record, put_bytes, put_nested, put_number, records};
-use crate::server::Body;
+use crate::server::{Body, Share};
 
 /// Both names that it goes by; their messages are the same.
 pub(crate) const SERVICES: [&str; 2] =
@@ -51,11 +50,7 @@ struct File<'a> {
 }
 
 /// Answers each question of a body in its turn.
-pub(crate) fn respond<B>(
-    body: B,
-    services: Vec<&'static str>,
-    permit: Option<OwnedSemaphorePermit>,
-) -> Response<Body>
+pub(crate) fn respond<B>(body: B, services: Vec<&'static str>, permit: Option<Share>) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
 {
@@ -77,7 +72,7 @@ struct Reflected {
     services: Vec<&'static str>,
     trailers: Option<HeaderMap>,
     over: bool,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Share>,
 }
 
 impl Reflected {

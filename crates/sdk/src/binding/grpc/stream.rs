@@ -8,13 +8,12 @@ use bytes::Bytes;
 use chancery_protocol::{Error, Event, EventStream};
 use http::HeaderMap;
 use http_body::Frame;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::{Frames, Wanted, put_failure, put_late, write_event};
 use crate::dialect::Dialect;
 use crate::grpc::status;
-use crate::server::StreamSlot;
+use crate::server::{Share, StreamSlot};
 
 /// The messages of a stream. Events that are ready together leave together.
 pub(crate) struct EventMessages {
@@ -27,7 +26,7 @@ pub(crate) struct EventMessages {
     /// How it ended, once it has.
     trailers: Option<HeaderMap>,
     over: bool,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Share>,
 }
 
 /// How many bytes leave in one piece, about.

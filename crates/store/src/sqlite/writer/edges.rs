@@ -28,8 +28,10 @@ pub(super) struct Tally {
 /// A small step of housekeeping.
 #[derive(Debug)]
 pub(in crate::sqlite) enum EdgeStep {
-    /// Forgets edges that are too old at a time, or too many.
+    /// Forgets edges that are too old at a time.
     Forget(Timestamp),
+    /// Forgets these, if they are settled.
+    ForgetThese(Vec<HopId>),
     /// Makes longer spans of sums that are old enough at a time, and forgets those that are too old.
     FoldSums(Timestamp),
     /// Forgets the name of a caller. From then on nobody is shown its edges.
@@ -110,6 +112,7 @@ impl Desk {
         let retention = self.limits.retention;
         match step {
             EdgeStep::Forget(now) => self.forget_edges(*now, &retention),
+            EdgeStep::ForgetThese(hops) => self.forget_these(hops),
             EdgeStep::FoldSums(now) => {
                 for fold in Fold::due(*now) {
                     let folded = fold_sums(&self.connection, fold)?;
@@ -131,21 +134,26 @@ impl Desk {
     }
 
     fn forget_edges(&mut self, now: Timestamp, retention: &Retention) -> rusqlite::Result<usize> {
-        let most = i64::try_from(retention.max_edges).unwrap_or(i64::MAX);
-        let too_many = usize::try_from(self.tally.kept_then - most).unwrap_or(0);
-        let (end, rows) = match too_many {
-            0 => (first_younger_than(retention.edges, now), STEP),
-            too_many => (HopId::from_bytes([0xFF; 16]), too_many.min(STEP)),
-        };
+        let end = first_younger_than(retention.edges, now);
         let last: Option<Vec<u8>> = {
             let sql = "SELECT hop FROM edges WHERE settled IS NOT NULL AND hop < ? ORDER BY hop LIMIT ?";
             let mut select = self.connection.prepare_cached(sql)?;
-            let hops = select.query_map(params![end.as_bytes(), rows], |row| row.get(0))?;
+            let hops = select.query_map(params![end.as_bytes(), STEP], |row| row.get(0))?;
             hops.last().transpose()?
         };
         let Some(last) = last else { return Ok(0) };
         let sql = "DELETE FROM edges WHERE hop <= ? AND settled IS NOT NULL";
         let removed = self.connection.prepare_cached(sql)?.execute([last])?;
+        self.removed(removed)?;
+        Ok(removed)
+    }
+
+    fn forget_these(&mut self, hops: &[HopId]) -> rusqlite::Result<usize> {
+        let removed = {
+            let sql = "DELETE FROM edges WHERE hop = ? AND settled IS NOT NULL";
+            let mut delete = self.connection.prepare_cached(sql)?;
+            hops.iter().map(|hop| delete.execute([hop.as_bytes()])).sum::<rusqlite::Result<usize>>()?
+        };
         self.removed(removed)?;
         Ok(removed)
     }

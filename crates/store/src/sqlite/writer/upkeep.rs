@@ -2,14 +2,17 @@
 
 use std::ops::Range;
 
-use chancery_protocol::TaskId;
+use chancery_protocol::{TaskId, TaskState};
 use rusqlite::{Connection, Row, params};
 
 use super::Desk;
 use super::edges::EdgeStep;
 use crate::error::StoreError;
+use crate::fair::surplus;
+use crate::limits::Retention;
+use crate::sqlite::counted;
 use crate::sqlite::failure::unavailable;
-use crate::sqlite::place::{self, AT_ONCE, state_of};
+use crate::sqlite::place::{self, AT_ONCE, state_number, state_of};
 use crate::sqlite::write::Fold;
 
 /// One step.
@@ -19,10 +22,14 @@ pub(in crate::sqlite) enum Upkeep {
     Compact(Vec<Compaction>),
     /// Removes events of a task that has been compacted.
     ClearEvents { task: i64 },
-    /// Forgets tasks that ended by then, or are too many.
-    Forget { ended_by: i64, max_tasks: usize },
-    /// Forgets keys that were used by then, or are too many.
-    ForgetAdmissions { used_by: i64, max: usize },
+    /// Forgets tasks that ended by then.
+    Forget { ended_by: i64 },
+    /// Forgets tasks that are too many: the oldest of those who have most.
+    ForgetSurplus,
+    /// Forgets keys that were used by then.
+    ForgetAdmissions { used_by: i64 },
+    /// Forgets these keys.
+    ForgetKeys(Vec<i64>),
     /// Deletes what somebody owns.
     DeleteOwner { realm: String, owner: String },
     /// Keeps the record of calls in bounds.
@@ -81,7 +88,7 @@ impl Desk {
             return;
         }
         for _ in 0..=ended / STEP {
-            if let Err(error) = self.keep_up(&Upkeep::Forget { ended_by: i64::MIN, max_tasks }) {
+            if let Err(error) = self.keep_up(&Upkeep::ForgetSurplus) {
                 tracing::warn!(cause = %error, "cannot forget the oldest tasks yet");
                 return;
             }
@@ -92,27 +99,42 @@ impl Desk {
         match step {
             Upkeep::Compact(tasks) => compact(&self.connection, tasks),
             Upkeep::ClearEvents { task } => Ok(clear_events(&self.connection, *task..task + 1)?.rows),
-            Upkeep::Forget { ended_by, max_tasks } => self.forget(*ended_by, *max_tasks),
-            Upkeep::ForgetAdmissions { used_by, max } => forget_admissions(&self.connection, *used_by, *max),
+            Upkeep::Forget { ended_by } => self.forget(*ended_by),
+            Upkeep::ForgetSurplus => self.forget_surplus(),
+            Upkeep::ForgetAdmissions { used_by } => forget_admissions(&self.connection, *used_by),
+            Upkeep::ForgetKeys(positions) => forget_keys(&self.connection, positions),
             Upkeep::DeleteOwner { realm, owner } => self.delete_owner(realm, owner),
             Upkeep::Edges(step) => self.keep_up_edges(step),
         }
     }
 
-    fn forget(&mut self, ended_by: i64, max_tasks: usize) -> rusqlite::Result<usize> {
-        let most = i64::try_from(max_tasks).unwrap_or(i64::MAX);
-        let too_many = usize::try_from(self.counts.ended() - most).unwrap_or(0);
+    fn forget(&mut self, ended_by: i64) -> rusqlite::Result<usize> {
         let (mut oldest, is_seen_through) = self.ended_at_once()?;
         oldest.extend(self.ended_later()?);
         oldest.sort_by_key(|(ended, doomed)| (*ended, doomed.task));
         oldest.truncate(STEP);
-        let due = oldest
-            .iter()
-            .enumerate()
-            .take_while(|(place, (ended, _))| *place < too_many || *ended <= ended_by);
+        let due = oldest.iter().take_while(|(ended, _)| *ended <= ended_by);
         oldest.truncate(due.count());
         let removed = self.remove(oldest.into_iter().map(|(_, doomed)| doomed).collect())?;
         Ok(if is_seen_through { removed } else { removed.max(1) })
+    }
+
+    fn forget_surplus(&mut self) -> rusqlite::Result<usize> {
+        let Retention { max_tasks, max_tasks_per_owner, .. } = self.limits.retention;
+        let ended = usize::try_from(self.counts.ended()).unwrap_or_default();
+        if ended <= max_tasks.min(max_tasks_per_owner) {
+            return Ok(0);
+        }
+        let sizes = counted::ended_by_owner(&self.connection)?;
+        for ((realm, owner), gives) in surplus(sizes, max_tasks, max_tasks_per_owner) {
+            let mut oldest = oldest_of(&self.connection, &realm, &owner)?;
+            oldest.truncate(gives.min(STEP));
+            let removed = self.remove(oldest.into_iter().map(|(_, doomed)| doomed).collect())?;
+            if removed > 0 {
+                return Ok(removed);
+            }
+        }
+        Ok(0)
     }
 
     /// The oldest of those that began and ended in one batch, which lie in the order in which they ended. Says whether there may
@@ -242,10 +264,45 @@ fn clear_events(connection: &Connection, tasks: Range<i64>) -> rusqlite::Result<
     Ok(Cleared { rows, up_to })
 }
 
-fn forget_admissions(connection: &Connection, used_by: i64, max: usize) -> rusqlite::Result<usize> {
-    // The newest ones have the highest positions, so those that are too many need not be counted.
+/// The oldest tasks of somebody that have ended and wait for nothing to be delivered.
+fn oldest_of(connection: &Connection, realm: &str, owner: &str) -> rusqlite::Result<Ended> {
+    let scopes: Vec<i64> = {
+        let mut select =
+            connection.prepare_cached("SELECT scope FROM scopes WHERE realm = ? AND owner = ?")?;
+        let each = select.query_map([realm, owner], |row| row.get(0))?;
+        each.collect::<rusqlite::Result<_>>()?
+    };
+    let mut oldest = Ended::new();
+    let sql = "SELECT task, scope, state, id, ended, millis FROM tasks INDEXED BY tasks_by_state \
+               WHERE scope = ? AND state = ? ORDER BY millis, id LIMIT ?";
+    let mut select = connection.prepare_cached(sql)?;
+    for scope in scopes {
+        for state in ENDS {
+            let (mut rows, mut found) = (select.query(params![scope, state_number(state), LOOK])?, 0);
+            while let Some(row) = rows.next()?.filter(|_| found < STEP) {
+                let (ended, millis): (Option<i64>, i64) = (row.get(4)?, row.get(5)?);
+                let Some(ended) = ended else { continue };
+                oldest.push((if ended == AT_ONCE { millis } else { ended }, doomed(row)?));
+                found += 1;
+            }
+        }
+    }
+    oldest.sort_by_key(|(ended, doomed)| (*ended, doomed.task));
+    Ok(oldest)
+}
+
+/// The states that end a task.
+const ENDS: [TaskState; 4] =
+    [TaskState::Completed, TaskState::Failed, TaskState::Canceled, TaskState::Rejected];
+
+fn forget_admissions(connection: &Connection, used_by: i64) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM admissions WHERE position IN \
                (SELECT position FROM (SELECT position, used FROM admissions ORDER BY position LIMIT ?1) \
-                WHERE used <= ?2 OR position <= (SELECT max(position) FROM admissions) - ?3)";
-    connection.prepare_cached(sql)?.execute(params![STEP, used_by, max])
+                WHERE used <= ?2)";
+    connection.prepare_cached(sql)?.execute(params![STEP, used_by])
+}
+
+fn forget_keys(connection: &Connection, positions: &[i64]) -> rusqlite::Result<usize> {
+    let mut delete = connection.prepare_cached("DELETE FROM admissions WHERE position = ?")?;
+    positions.iter().map(|position| delete.execute([position])).sum()
 }

@@ -1,5 +1,6 @@
 //! The server's half of HTTP+JSON.
 
+use bytes::Bytes;
 use chancery_protocol::{
     CancelTaskRequest, Error, ErrorCode, GetExtendedAgentCardRequest, GetTaskRequest, JsonObject,
     ListTaskPushNotificationConfigsRequest, NoRoute, Operation, PushNotificationConfigRequest, Reply,
@@ -17,7 +18,7 @@ use crate::binding::head::{error_headers, query};
 use crate::binding::rest::{agree, list_tasks, number, path_id};
 use crate::binding::sse::{EventFrames, Framing};
 use crate::dialect::Dialect;
-use crate::server::{Body, StreamSlot};
+use crate::server::{Body, Share, StreamSlot};
 
 /// Where v0.2 has the card for callers who are known, below the agent's URL.
 const OLD_CARD: &str = "/agent/authenticatedExtendedCard";
@@ -123,11 +124,11 @@ pub(crate) fn respond(
             let framing = Framing::Rest(Dialect::V0_3(form));
             EventFrames::new(events(form, operation, stream), framing, slot).into_response()
         }
-        Ok((reply, _)) => {
+        Ok((reply, slot)) => {
             let mut body = Vec::with_capacity(1024);
             match write_reply(form, &reply, &mut body) {
                 Ok(()) => {
-                    let mut response = json(StatusCode::OK, body);
+                    let mut response = json(StatusCode::OK, Share::hold(slot.unread, body));
                     if matches!(reply, Reply::Card(_)) {
                         let headers = response.headers_mut();
                         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
@@ -200,7 +201,7 @@ fn status(code: ErrorCode) -> StatusCode {
     }
 }
 
-fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::whole(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

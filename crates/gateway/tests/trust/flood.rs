@@ -1,0 +1,260 @@
+//! One tenant floods within its own limits, in every way at once: another's calls all succeed, nothing of it is lost, and the
+//! memory of the gateway stays bounded.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::Running;
+use crate::gateway::{chancery, folder};
+use crate::started;
+
+const CONFIG: &str = r#"
+[server.limits]
+connections = 160
+connections_per_source = 80
+streams = 48
+streams_per_caller = 24
+unread_mib_per_caller = 16
+write_timeout_ms = 2000
+[store.limits]
+tasks = 300
+keys = 300
+calls = 300
+[push]
+allow_egress = ["127.0.0.0/8"]
+[policy.default]
+max_concurrency = 1000
+[[agent]]
+name = "echo"
+kind = "builtin"
+[[agent]]
+name = "stream"
+kind = "builtin"
+"#;
+
+/// Where the one who floods comes from. The other one comes from elsewhere.
+const FLOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const QUIET: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+
+/// What the gateway may take at most, in KiB. Unread lists alone would take more, if they were not bounded.
+const MOST_KIB: usize = 512 << 10;
+
+/// How often each kind of flood is done at least, and how often the other one calls.
+const ROUNDS: usize = 40;
+
+/// Somebody with a key, at an address.
+#[derive(Clone)]
+struct Tenant {
+    place: SocketAddr,
+    from: Ipv4Addr,
+    key: String,
+}
+
+/// What a flood has done.
+#[derive(Default)]
+struct Flood {
+    over: AtomicBool,
+    done: [AtomicUsize; 5],
+}
+
+impl Tenant {
+    async fn connect(&self) -> std::io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from((self.from, 0)))?;
+        socket.connect(self.place).await
+    }
+
+    /// Asks and does not read.
+    async fn ask(&self, agent: &str, body: &Value, more: &str) -> std::io::Result<TcpStream> {
+        let (body, key) = (body.to_string(), &self.key);
+        let head = format!(
+            "POST /agents/{agent}/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n\
+             Connection: close\r\nX-API-Key: {key}\r\n{more}Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut stream = self.connect().await?;
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body.as_bytes()).await?;
+        Ok(stream)
+    }
+
+    /// Asks and reads; the status and the answer.
+    async fn call(&self, agent: &str, body: &Value, more: &str) -> std::io::Result<(String, String)> {
+        let mut stream = self.ask(agent, body, more).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        let text = String::from_utf8_lossy(&answer);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        Ok((head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned()))
+    }
+}
+
+fn send(method: &str, text: &str, configuration: &Value) -> Value {
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]});
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message, "configuration": configuration}})
+}
+
+fn ask(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+impl Flood {
+    /// Whether to go on; counts what was done.
+    fn goes_on(&self, kind: usize) -> bool {
+        self.done[kind].fetch_add(1, Ordering::Relaxed);
+        !self.over.load(Ordering::Relaxed)
+    }
+
+    fn is_heavy(&self) -> bool {
+        self.done.iter().all(|done| done.load(Ordering::Relaxed) >= ROUNDS)
+    }
+}
+
+/// Everything at once. What is refused was too much, and is tried again.
+fn flood(tenant: &Tenant, deaf: SocketAddr) -> (Arc<Flood>, JoinSet<()>) {
+    let (flood, mut all) = (Arc::new(Flood::default()), JoinSet::new());
+    for worker in 0..2_usize {
+        // Tasks and keys, each with a webhook that nobody answers.
+        let (its, one) = (flood.clone(), tenant.clone());
+        all.spawn(async move {
+            let text = "x".repeat(100_000);
+            let webhook = json!({"taskPushNotificationConfig": {"url": format!("http://{deaf}/")}});
+            for number in 0.. {
+                let key = format!("Idempotency-Key: k{worker}-{number}\r\n");
+                let _ = one.call("echo", &send("SendMessage", &text, &webhook), &key).await;
+                let _ = one.call("echo", &send("SendMessage", &text, &json!({})), "").await;
+                if !its.goes_on(0) {
+                    return;
+                }
+            }
+        });
+        // Lists that are read, for nothing.
+        let (its, one) = (flood.clone(), tenant.clone());
+        all.spawn(async move {
+            let list = ask("ListTasks", &json!({"includeArtifacts": true, "pageSize": 100}));
+            while its.goes_on(1) {
+                let _ = one.call("echo", &list, "").await;
+            }
+        });
+    }
+    // Lists that are not read.
+    let (its, one) = (flood.clone(), tenant.clone());
+    all.spawn(async move {
+        let list = ask("ListTasks", &json!({"includeArtifacts": true, "pageSize": 100}));
+        let mut unread = std::collections::VecDeque::new();
+        while its.goes_on(2) {
+            unread.extend(one.ask("echo", &list, "").await.ok());
+            if unread.len() > 60 {
+                unread.pop_front();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    // Streams that go on.
+    let (its, one) = (flood.clone(), tenant.clone());
+    all.spawn(async move {
+        let mut open = std::collections::VecDeque::new();
+        while its.goes_on(3) {
+            open.extend(
+                one.ask("stream", &send("SendStreamingMessage", "stream 1000 60000", &json!({})), "")
+                    .await
+                    .ok(),
+            );
+            if open.len() > 40 {
+                open.pop_front();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    // Connections that say one byte.
+    let (its, one) = (flood.clone(), tenant.clone());
+    all.spawn(async move {
+        let mut open = std::collections::VecDeque::new();
+        while its.goes_on(4) {
+            if let Ok(mut stream) = one.connect().await {
+                let _ = stream.write_all(b"P").await;
+                open.push_back(stream);
+            }
+            if open.len() > 300 {
+                open.pop_front();
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    (flood, all)
+}
+
+fn resident_kib(gateway: &Running) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.0.id())).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it has memory");
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// A gateway with a key for each.
+fn start() -> (Running, Tenant, Tenant, tempfile::TempDir) {
+    let folder = folder(CONFIG);
+    let key = |caller: &str| {
+        let made =
+            chancery(folder.path()).args(["key", "create", "--caller", caller]).output().expect("it runs");
+        String::from_utf8(made.stdout).expect("a key is text").trim().to_owned()
+    };
+    let (noisy, quiet) = (key("noisy"), key("quiet"));
+    let mut command = chancery(folder.path());
+    command.args(["serve", "--listen", "127.0.0.1:0"]).stderr(std::process::Stdio::null());
+    let (running, url) = started(command);
+    let place: SocketAddr = url.trim_start_matches("http://").parse().expect("an address");
+    let tenant = |from, key| Tenant { place, from, key };
+    (running, tenant(FLOOD, noisy), tenant(QUIET, quiet), folder)
+}
+
+/// Sends a message that nobody waits long for, and gives the task's id.
+async fn sent(quiet: &Tenant, number: usize) -> String {
+    let key = format!("Idempotency-Key: q{number}\r\n");
+    let hello = send("SendMessage", &format!("hello {number}"), &json!({}));
+    let (status, answer) = quiet.call("echo", &hello, &key).await.expect("an answer");
+    assert_eq!(status, "200", "{answer}");
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    answer["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_tenant_floods_and_anothers_calls_all_succeed_in_bounded_memory() {
+    let (gateway, noisy, quiet, _folder) = start();
+    let deaf = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let (flood, mut all) = flood(&noisy, deaf.local_addr().expect("an address"));
+    let (mut tasks, mut most) = (Vec::new(), 0);
+    while tasks.len() < ROUNDS || !flood.is_heavy() {
+        let number = tasks.len();
+        // Fewer than half of what is kept of both.
+        if number < ROUNDS {
+            tasks.push(sent(&quiet, number).await);
+            let stream = send("SendStreamingMessage", "stream 3 0", &json!({}));
+            let (status, answer) = quiet.call("stream", &stream, "").await.expect("an answer");
+            assert!(status == "200" && answer.contains("TASK_STATE_COMPLETED"), "{status} {answer}");
+        }
+        let (status, answer) =
+            quiet.call("echo", &ask("GetTask", &json!({"id": tasks[0]})), "").await.expect("an answer");
+        assert!(status == "200" && answer.contains("TASK_STATE_COMPLETED"), "{status} {answer}");
+        let (status, answer) =
+            quiet.call("echo", &ask("ListTasks", &json!({})), "").await.expect("an answer");
+        assert!(
+            status == "200" && answer.contains(&format!("\"totalSize\":{}", tasks.len())),
+            "{status} {answer}"
+        );
+        most = most.max(resident_kib(&gateway));
+    }
+    flood.over.store(true, Ordering::Relaxed);
+    // Nothing of it has been pushed out: neither its tasks nor its keys.
+    for (number, task) in tasks.iter().enumerate() {
+        assert_eq!(sent(&quiet, number).await, *task, "its key repeats its task");
+    }
+    assert!(most < MOST_KIB, "{most} KiB");
+    all.shutdown().await;
+}
