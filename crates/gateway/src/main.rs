@@ -16,6 +16,7 @@ mod plain;
 mod ready;
 mod records;
 mod rehearsal;
+mod routes;
 mod sandbox;
 
 use std::process::ExitCode;
