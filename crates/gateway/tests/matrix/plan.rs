@@ -99,10 +99,7 @@ pub(crate) fn rows() -> Vec<Row> {
     // Not as it should be yet.
     rows.retain(|row| {
         let by_host = row.thing.is_hidden() && row.label.contains("by Host");
-        let of_turn =
-            matches!(row.thing, Thing::ExtendedCard | Thing::OwnersReceivers | Thing::TurnsReceivers)
-                && row.label.contains("by Fleet");
-        !by_host && !of_turn && !matches!(row.thing, Thing::HiddenInbox | Thing::HiddenInboxTask)
+        !by_host && !matches!(row.thing, Thing::HiddenInbox | Thing::HiddenInboxTask)
     });
     rows
 }
