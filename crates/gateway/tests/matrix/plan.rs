@@ -99,7 +99,7 @@ pub(crate) fn rows() -> Vec<Row> {
     // Not as it should be yet.
     rows.retain(|row| {
         let by_host = row.thing.is_hidden() && row.label.contains("by Host");
-        !by_host && !matches!(row.thing, Thing::HiddenInbox | Thing::HiddenInboxTask)
+        !by_host
     });
     rows
 }

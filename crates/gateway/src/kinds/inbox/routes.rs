@@ -60,6 +60,9 @@ impl Routes for InboxRoutes {
 
 async fn answer(visitor: Visitor, terms: Arc<Terms>, asked: Asked) -> Result<Response<Body>, Refused> {
     let Asked { desk, name, route, wanted, task } = asked;
+    if !visitor.sees(&name) && !visitor.is_agent(&name) {
+        return Ok(visitor.nowhere());
+    }
     let caller = visitor.caller()?;
     terms.may_come_in(&Access::new(&caller, &name, Operation::SubscribeToTask)).map_err(Error::from)?;
     if caller.identity.agent.as_deref() != Some(&*name) {
