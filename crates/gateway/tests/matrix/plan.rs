@@ -96,11 +96,6 @@ pub(crate) fn rows() -> Vec<Row> {
     rows.extend(plain());
     rows.extend(inboxes());
     rows.extend(operator());
-    // Not as it should be yet.
-    rows.retain(|row| {
-        let by_host = row.thing.is_hidden() && row.label.contains("by Host");
-        !by_host
-    });
     rows
 }
 
