@@ -168,14 +168,13 @@ impl Plain {
 impl Routes for PlainRoutes {
     fn find(&self, head: &Parts) -> Option<Way> {
         let plain = self.0.clone();
-        let (verb, path) = (&head.method, head.uri.path());
-        if let Some(found) = routes::find(&routes::SCHEMAS, verb, path) {
+        if let Some(found) = routes::find(&routes::SCHEMAS, &head.method, head.uri.path()) {
             let name = found.first().unwrap_or_default().to_owned();
             return Some(Way::answer(move |visitor| async move {
                 Ok(schema::show(&visitor, &plain.fleet.url(""), &name))
             }));
         }
-        let found = routes::find(&routes::PLAIN, verb, path)?;
+        let found = routes::find(&routes::PLAIN, &head.method, head.uri.path())?;
         let member = match found.first() {
             // What nobody is called is found nowhere, by whoever knows the members.
             Some(name) => Some(self.0.regime().roster.get(name)?.clone()),
