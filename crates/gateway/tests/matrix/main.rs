@@ -59,14 +59,23 @@ fn every_route_has_a_row() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_reaches_what_is_not_theirs() {
-    let callers =
-        [Who::Owner, Who::Other, Who::OtherRealm, Who::GroupMember, Who::Turn, Who::Revoked, Who::Anonymous];
+    let callers = [
+        Who::Owner,
+        Who::Other,
+        Who::OtherRealm,
+        Who::GroupMember,
+        Who::Turn,
+        Who::Revoked,
+        Who::Anonymous,
+        Who::Stray,
+    ];
     check(&Site::start(false).await, &callers).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_reaches_what_is_not_theirs_where_everybody_is_let_in() {
-    check(&Site::start(true).await, &[Who::Owner, Who::Revoked, Who::Guest, Who::Bearer]).await;
+    let callers = [Who::Revoked, Who::Guest, Who::Bearer, Who::Thief, Who::ThiefElsewhere];
+    check(&Site::start(true).await, &callers).await;
 }
 
 /// Has everybody ask for everything.

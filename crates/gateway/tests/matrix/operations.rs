@@ -107,8 +107,10 @@ fn rows_of(route: &ServedRoute, wanted: Wanted) -> Vec<Row> {
             let ways = Base::HTTP.into_iter().flat_map(|base| [(base, ""), (base, "/")]);
             let ways = ways.filter(|(base, slash)| {
                 let is_nowhere = path.is_empty() && slash.is_empty() && !base.has_path();
+                // The other addresses of an agent leave what is below them as it is.
+                let is_again = matches!(base, Base::Alias | Base::Skill) && !slash.is_empty();
                 // Only v1.0 can name a tenant.
-                !is_nowhere && (*base != Base::Tenant || *version == Version::V1_0)
+                !is_nowhere && !is_again && (*base != Base::Tenant || *version == Version::V1_0)
             });
             let rows = ways.flat_map(|(base, slash)| {
                 let is_public_card = *method == "agent/card";

@@ -21,6 +21,12 @@ pub(crate) enum Who {
     Guest,
     /// An agent elsewhere without a key, with the lineage of a call of the owner's, where the operator lets everybody in.
     Bearer,
+    /// The same where nobody is let in without a key.
+    Stray,
+    /// Another caller, who has got hold of that lineage.
+    Thief,
+    /// One of another realm.
+    ThiefElsewhere,
     /// An agent that comes for its tasks, with its key.
     Worker,
     /// An agent of the same name in another realm.
@@ -141,8 +147,8 @@ const CALLERS: [(Thing, [Expect; 7]); 21] = [
     (Thing::Operation,        [Unknown; 7]),
 ];
 
-/// What is different for those who come for their tasks, and for the operator.
-const OTHERS: [(Thing, Who, Expect); 9] = [
+/// What is different for those who come for their tasks, for thieves, and for the operator.
+const OTHERS: [(Thing, Who, Expect); 15] = [
     (Thing::Inbox, Who::Worker, Done),
     (Thing::Inbox, Who::WorkerElsewhere, Done),
     (Thing::InboxTask, Who::Worker, Done),
@@ -150,6 +156,13 @@ const OTHERS: [(Thing, Who, Expect); 9] = [
     (Thing::HiddenInbox, Who::HiddenWorker, Done),
     (Thing::HiddenInboxTask, Who::HiddenWorker, Refused),
     (Thing::HiddenAgent, Who::HiddenWorker, Alike),
+    // A message on whose behalf something is wrong goes nowhere; all else is asked as though that had not been shown.
+    (Thing::Message, Who::Thief, Refused),
+    (Thing::Message, Who::ThiefElsewhere, Refused),
+    (Thing::OwnersTask, Who::Thief, Alike),
+    (Thing::OwnersTask, Who::ThiefElsewhere, Alike),
+    (Thing::TurnsTask, Who::Thief, Alike),
+    (Thing::TurnsTask, Who::ThiefElsewhere, Alike),
     (Thing::Public, Who::Operator, Done),
     (Thing::Operation, Who::Operator, LetIn),
 ];
@@ -162,12 +175,12 @@ pub(crate) fn expected(thing: Thing, who: Who) -> Expect {
     let column = match who {
         Who::Owner => 0,
         // Whoever is let in without a name is one more caller.
-        Who::Other | Who::Guest => 1,
-        Who::OtherRealm => 2,
+        Who::Other | Who::Guest | Who::Thief => 1,
+        Who::OtherRealm | Who::ThiefElsewhere => 2,
         Who::GroupMember => 3,
         Who::Turn | Who::Bearer => 4,
         Who::Revoked => 5,
-        Who::Anonymous => 6,
+        Who::Anonymous | Who::Stray => 6,
         other => panic!("nothing is said about {thing:?} for {other:?}"),
     };
     CALLERS

@@ -225,7 +225,14 @@ impl Site {
         let text = std::fs::read_to_string(file).expect("it is text");
         let (token, lineage) = text.trim().split_once(' ').expect("both are given");
         self.know(Who::Turn, token);
-        self.credentials.insert(Who::Bearer, vec![("chancery-lineage", lineage.to_owned())]);
+        let lineage = ("chancery-lineage", lineage.to_owned());
+        for (thief, of) in [(Who::Thief, Who::Other), (Who::ThiefElsewhere, Who::OtherRealm)] {
+            let mut credentials = self.credentials(of).to_vec();
+            credentials.push(lineage.clone());
+            self.credentials.insert(thief, credentials);
+        }
+        self.credentials.insert(Who::Bearer, vec![lineage.clone()]);
+        self.credentials.insert(Who::Stray, vec![lineage]);
     }
 
     /// Something that is nowhere, with a tag of its own.
@@ -372,7 +379,12 @@ fn keys(folder: &Path) -> HashMap<Who, Vec<(&'static str, String)>> {
         if who == Who::Revoked {
             run(folder, &["key", "revoke", key.split('_').nth(1).expect("an id")]);
         }
-        keys.insert(who, vec![("authorization", format!("Bearer {key}"))]);
+        // There are two headers for it.
+        let shown = match who {
+            Who::OtherRealm | Who::GroupMember => ("x-api-key", key),
+            _ => ("authorization", format!("Bearer {key}")),
+        };
+        keys.insert(who, vec![shown]);
     }
     keys
 }
