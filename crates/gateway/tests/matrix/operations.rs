@@ -92,6 +92,8 @@ pub(crate) struct Wanted {
     pub(crate) card: Thing,
     /// Whether an agent that is addressed so is wanted.
     pub(crate) by: fn(Base) -> bool,
+    /// Whether JSON-RPC is wanted at every path that it has there, or at the first alone.
+    pub(crate) at_every_path: bool,
     /// Whether an operation is wanted.
     pub(crate) operations: fn(Operation) -> bool,
 }
@@ -109,8 +111,11 @@ fn rows_of(route: &ServedRoute, wanted: Wanted) -> Vec<Row> {
                 let is_nowhere = path.is_empty() && slash.is_empty() && !base.has_path();
                 // The other addresses of an agent leave what is below them as it is.
                 let is_again = matches!(base, Base::Alias | Base::Skill) && !slash.is_empty();
+                let is_first = path.is_empty() && slash.is_empty() == base.has_path();
                 // Only v1.0 can name a tenant.
-                !is_nowhere && !is_again && (*base != Base::Tenant || *version == Version::V1_0)
+                (is_first || wanted.at_every_path && !is_nowhere)
+                    && !is_again
+                    && (*base != Base::Tenant || *version == Version::V1_0)
             });
             let rows = ways.flat_map(|(base, slash)| {
                 let is_public_card = *method == "agent/card";

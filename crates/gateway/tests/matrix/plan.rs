@@ -54,9 +54,11 @@ pub(crate) fn rows() -> Vec<Row> {
         view: Thing::OwnView,
         card: Thing::ExtendedCard,
         by: |_| true,
+        at_every_path: true,
         operations: |_| true,
     };
     let of_turn = Wanted {
+        at_every_path: false,
         task: Thing::TurnsTask,
         receivers: Thing::TurnsReceivers,
         by: |base| matches!(base, Base::Path | Base::Fleet | Base::Port),
@@ -66,6 +68,7 @@ pub(crate) fn rows() -> Vec<Row> {
     let is_message =
         |operation| matches!(operation, Operation::SendMessage | Operation::SendStreamingMessage);
     let of_group = Wanted {
+        at_every_path: false,
         message: Thing::GroupsAgent,
         by: |base| !matches!(base, Base::Fleet | Base::Port),
         operations: is_message,
@@ -79,15 +82,12 @@ pub(crate) fn rows() -> Vec<Row> {
         view: Thing::HiddenAgent,
         card: Thing::HiddenRest,
         by: |base| !matches!(base, Base::Fleet | Base::Port),
+        at_every_path: false,
         operations: |_| true,
     };
     let is_new = |row: &Row| row.label.ends_with("New");
     let mut rows = operations::rows(everything);
-    rows.extend(
-        operations::rows(of_turn)
-            .into_iter()
-            .filter(|row| row.thing != Thing::Message && row.oldest.is_none()),
-    );
+    rows.extend(operations::rows(of_turn).into_iter().filter(|row| row.thing != Thing::Message));
     rows.extend(operations::rows(of_group).into_iter().filter(is_new));
     rows.extend(operations::rows(skill_of_group).into_iter().filter(is_new));
     rows.extend(operations::rows(hidden).into_iter().filter(is_new));

@@ -196,8 +196,8 @@ impl Site {
         };
         site.know(Who::Operator, door["token"].as_str().expect("a token"));
         site.give_turn(&work).await;
-        site.of_owner = site.own(Who::Owner).await;
-        site.of_turn = site.own(Who::Turn).await;
+        site.of_owner = site.standing(Who::Owner, "name-of-owner").await;
+        site.of_turn = site.standing(Who::Turn, "name-of-agent").await;
         site.leased = Mutex::new(site.lease().await);
         site
     }
@@ -251,6 +251,15 @@ impl Site {
         answer.json()["task"]["id"].as_str().unwrap_or_else(|| panic!("no task: {answer:?}")).to_owned()
     }
 
+    /// What there is of somebody's from the beginning, in the words of every version.
+    async fn standing(&self, who: Who, name: &str) -> Standing {
+        let at = Standing { name: name.to_owned(), ..self.own(who).await };
+        for of_fleet in [false, true] {
+            self.begin_oldest(who, of_fleet, &at).await;
+        }
+        at
+    }
+
     /// A task that waits for its caller, with a receiver of notifications where its owner may have one.
     pub(crate) async fn own(&self, who: Who) -> Standing {
         let mut at = self.fresh();
@@ -270,6 +279,11 @@ impl Site {
     pub(crate) async fn own_oldest(&self, who: Who, of_fleet: bool) -> Standing {
         let mut at = self.fresh();
         at.name = at.tag.replace("tag-", "name-");
+        self.begin_oldest(who, of_fleet, &at).await;
+        at
+    }
+
+    async fn begin_oldest(&self, who: Who, of_fleet: bool, at: &Standing) {
         let path = if of_fleet { "/" } else { "/agents/ask/" };
         let metadata = json!({"urn:chancery:ext:skill:v1": "greet"});
         let message =
@@ -285,7 +299,6 @@ impl Site {
             let answer = self.wires.send(&ask, self.credentials(who)).await;
             assert!(answer.json()["result"].is_object(), "{method}: {answer:?}");
         }
-        at
     }
 
     /// Puts tasks into the inbox, which the worker takes: none waits there later.
@@ -311,9 +324,17 @@ impl Site {
         self.leased.lock().pop().expect("there are enough")
     }
 
-    /// The owner's task and its receivers, as the owner sees them.
+    /// Somebody's tasks and the receivers of one, as they see them.
     pub(crate) async fn seen(&self, who: Who, at: &Standing) -> String {
         let mut seen = String::new();
+        for path in ["/agents/ask/", "/"] {
+            let params = json!({"id": at.name});
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": params});
+            let ask = Ask::http(Method::POST, path, Some(&body)).with("a2a-version", "0.1");
+            let answer = self.wires.send(&ask, self.credentials(who)).await;
+            assert!(answer.json()["result"].is_object(), "{answer:?}");
+            seen += &answer.text;
+        }
         for below in ["", "/pushNotificationConfigs"] {
             let ask = Ask::http(Method::GET, format!("/agents/ask/tasks/{}{below}", at.task), None);
             seen += &self.wires.send(&ask.with("a2a-version", "1.0"), self.credentials(who)).await.text;
