@@ -17,6 +17,7 @@ mod plain;
 mod ready;
 mod records;
 mod rehearsal;
+mod routes;
 mod sandbox;
 
 use std::process::ExitCode;

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use chancery_sdk::{Body, Refused, Routes, Service, Way};
 use chancery_store::Store;
 use http::request::Parts;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
+
+use crate::routes::{self, ProbeRoute};
 
 /// Who knows whether it can.
 #[derive(Clone)]
@@ -103,20 +105,18 @@ impl Readiness {
 
 impl Routes for Probes {
     fn is_probe(&self, head: &Parts) -> bool {
-        matches!(head.uri.path(), "/livez" | "/readyz")
+        routes::find_path(&routes::PROBES, head.uri.path()).is_some()
     }
 
     fn find(&self, head: &Parts) -> Option<Way> {
-        if head.method != Method::GET && head.method != Method::HEAD {
-            return None;
-        }
-        match head.uri.path() {
-            "/livez" => Some(Way::answer(|_| async { Ok(Response::new(Body::from("ok\n".to_owned()))) })),
-            "/readyz" => {
+        match routes::find(&routes::PROBES, &head.method, head.uri.path())?.route {
+            ProbeRoute::Live => {
+                Some(Way::answer(|_| async { Ok(Response::new(Body::from("ok\n".to_owned()))) }))
+            }
+            ProbeRoute::Ready => {
                 let readiness = self.0.clone();
                 Some(Way::answer(move |_| async move { ready(&readiness).await }))
             }
-            _ => None,
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Denied, DeniedKind, Identity, LINEAGE_EXTENSION, Operation, Proof};
+use chancery_protocol::{Denied, Identity, LINEAGE_EXTENSION, Operation, Proof};
 use serde::Deserialize;
 
 use crate::gate::{Gate, Passage, Verdict, is_send};
 use crate::held::Held;
-use crate::identity::{Access, OUTSIDE_OF_CALL, call_of, is_within_call};
+use crate::identity::{Access, call_of, outside_of_call};
 use crate::lineage::{Arrival, Descent, Traceparent};
 use crate::policy;
 use crate::terms::Mode;
@@ -15,18 +15,6 @@ use crate::terms::Mode;
 /// The first gate, for every operation.
 #[derive(Debug)]
 pub struct IdentityGate;
-
-/// Who acts for a call asks for more than that.
-fn outside_of_call(operation: Operation) -> Denied {
-    let allowed =
-        "messages without a receiver of notifications, and to see, list, watch and cancel what they began";
-    Denied {
-        limit: Some(allowed.into()),
-        observed: Some(operation.method().into()),
-        hint: Some("for more than that, the agent calls with a key of its own".into()),
-        ..Denied::new(IdentityGate.name(), DeniedKind::Forbidden, OUTSIDE_OF_CALL)
-    }
-}
 
 /// The lineage extension in the metadata of a message.
 #[derive(Deserialize)]
@@ -63,8 +51,8 @@ impl IdentityGate {
         let operation = passage.operation();
         let context = &passage.call.context;
         let acts_for_call = call_of(&context.principal).is_some();
-        if acts_for_call && !is_within_call(&passage.call.request) {
-            return Some(outside_of_call(operation));
+        if let Some(denied) = outside_of_call(&context.principal, &passage.call.request) {
+            return Some(denied);
         }
         let access = match passage.given.root_caller.as_ref().filter(|_| acts_for_call) {
             Some(root_caller) => Access::new(root_caller, &context.agent, operation),

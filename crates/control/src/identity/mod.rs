@@ -64,8 +64,8 @@ pub use key_ring::{KeyRefusal, KeyRing, RecordError};
 pub use key_set::KeySet;
 pub use resolver::{Access, AllowAll, IdentityResolver};
 pub use secret::ServerSecret;
-pub use within::{OUTSIDE_OF_CALL, call_of, is_reserved, within_call};
-pub(crate) use within::{caller_within, is_within_call};
+pub(crate) use within::caller_within;
+pub use within::{OUTSIDE_OF_CALL, call_of, is_reserved, outside_of_call, within_call};
 
 /// The name of the gate.
 pub const GATE: &str = "identity";

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use chancery_protocol::{Caller, HopId, Identity, Operation, Principal, Proof, Request};
+use chancery_protocol::{Caller, Denied, DeniedKind, HopId, Identity, Operation, Principal, Proof, Request};
 
+use super::GATE;
 use crate::ledger::UNATTRIBUTED;
 use crate::lineage::OpenHop;
 
@@ -43,8 +44,23 @@ pub(crate) fn caller_within(call: &OpenHop, token: &str) -> Caller {
     Caller { principal: within_call(&call.realm, call.hop, agent), identity: Arc::new(identity) }
 }
 
+/// Why somebody may not ask this who acts for a call, if so.
+pub fn outside_of_call(principal: &Principal, request: &Request) -> Option<Denied> {
+    if call_of(principal).is_none() || is_within_call(request) {
+        return None;
+    }
+    let allowed =
+        "messages without a receiver of notifications, and to see, list, watch and cancel what they began";
+    Some(Denied {
+        limit: Some(allowed.into()),
+        observed: Some(request.operation().method().into()),
+        hint: Some("for more than that, the agent calls with a key of its own".into()),
+        ..Denied::new(GATE, DeniedKind::Forbidden, OUTSIDE_OF_CALL)
+    })
+}
+
 /// Whether somebody who acts for a call may ask this: what ends with the call, and nothing that is sent elsewhere later.
-pub(crate) fn is_within_call(request: &Request) -> bool {
+fn is_within_call(request: &Request) -> bool {
     match request {
         Request::SendMessage(sent) | Request::SendStreamingMessage(sent) => {
             let wanted = sent.configuration.as_ref();

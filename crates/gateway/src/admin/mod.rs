@@ -31,7 +31,7 @@ use axum::body::HttpBody as _;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Json, Router};
 use chancery_sdk::CrossOriginProtection;
 use http::StatusCode;
@@ -40,6 +40,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::config::AdminSection;
+use crate::routes::{self, ADMIN, AdminRoute, Row, Verb};
 pub(crate) use contained::ContainedFile;
 pub(crate) use desk::Desk;
 pub(crate) use door::Door;
@@ -62,24 +63,41 @@ pub(crate) async fn open(section: &AdminSection, data: &Path, desk: Desk) -> any
 }
 
 fn router(desk: Arc<Desk>, door: Arc<Door>) -> Router {
-    let open = Router::new().route("/livez", get(probes::livez)).route("/readyz", get(probes::readyz));
-    let locked = Router::new()
-        .route("/agents", get(agents::list))
-        .route("/agents/{name}/contain", post(agents::contain))
-        .route("/agents/{name}/release", post(agents::release))
-        .route("/breakers", get(agents::breakers))
-        .route("/calls", get(calls::list))
-        .route("/calls/{root}/tree", get(calls::tree))
-        .route("/tasks/{task}/cancel", post(calls::cancel))
-        .route("/budgets", get(money::budgets))
-        .route("/explain", post(calls::explain))
-        .route("/config", get(desk::config))
-        .route("/reload", post(desk::reload))
-        .route("/metrics", get(probes::metrics))
-        .layer(middleware::from_fn_with_state(door, only_with_the_token));
+    let (open, locked): (Vec<_>, Vec<_>) = ADMIN.iter().partition(|row| is_probe(row.route));
+    let serving = |rows: Vec<&Row<AdminRoute>>| {
+        rows.into_iter().fold(Router::new(), |router, row| router.route(row.path, answer(row)))
+    };
+    let locked = serving(locked).layer(middleware::from_fn_with_state(door, only_with_the_token));
+    let open = serving(open);
     let all = open.merge(locked).fallback(nowhere).layer(DefaultBodyLimit::max(LARGEST));
     let protection = Arc::new(CrossOriginProtection::new([""; 0]));
     all.layer(middleware::from_fn_with_state(protection, only_from_no_page)).with_state(desk)
+}
+
+/// Who answers at a path.
+fn answer(row: &Row<AdminRoute>) -> MethodRouter<Arc<Desk>> {
+    let verb = if row.verb == Verb::Post { MethodFilter::POST } else { MethodFilter::GET };
+    match row.route {
+        AdminRoute::Live => on(verb, probes::livez),
+        AdminRoute::Ready => on(verb, probes::readyz),
+        AdminRoute::Agents => on(verb, agents::list),
+        AdminRoute::Contain => on(verb, agents::contain),
+        AdminRoute::Release => on(verb, agents::release),
+        AdminRoute::Breakers => on(verb, agents::breakers),
+        AdminRoute::Calls => on(verb, calls::list),
+        AdminRoute::Tree => on(verb, calls::tree),
+        AdminRoute::CancelTask => on(verb, calls::cancel),
+        AdminRoute::Budgets => on(verb, money::budgets),
+        AdminRoute::Explain => on(verb, calls::explain),
+        AdminRoute::Config => on(verb, desk::config),
+        AdminRoute::Reload => on(verb, desk::reload),
+        AdminRoute::Metrics => on(verb, probes::metrics),
+    }
+}
+
+/// Whether anybody may ask, by whatever name.
+fn is_probe(route: AdminRoute) -> bool {
+    matches!(route, AdminRoute::Live | AdminRoute::Ready)
 }
 
 /// No web page has anything to ask here, and a body says that it is JSON.
@@ -89,8 +107,9 @@ async fn only_from_no_page(
     next: Next,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let is_probe = matches!(head.uri.path(), "/livez" | "/readyz");
-    let called = if is_probe { Ok(()) } else { protection.check_host(&head) };
+    let asked = routes::find_path(&ADMIN, head.uri.path());
+    let called =
+        if asked.is_some_and(|found| is_probe(found.route)) { Ok(()) } else { protection.check_host(&head) };
     if let Err(refusal) = called.and_then(|()| protection.check_origin(&head)) {
         return Problem(refusal.status(), refusal.to_string()).into_response();
     }

@@ -1,10 +1,11 @@
 //! Which path leads where: the fleet's own addresses, and other names for those of its members.
 
-use chancery_sdk::{Routes, Way};
+use chancery_sdk::{Routes, WELL_KNOWN_CARD, Way};
 use http::Method;
 use http::request::Parts;
 
 use super::{FLEET, Formation};
+use crate::routes::{self, FleetRoute, Found};
 
 /// What no agent can be called: the first segments of paths that are served here, and the names that lead elsewhere.
 pub(crate) const RESERVED: [&str; 21] = [
@@ -36,26 +37,24 @@ pub(crate) struct Addresses(pub(crate) Formation);
 
 impl Routes for Addresses {
     fn find(&self, head: &Parts) -> Option<Way> {
-        let path = head.uri.path();
-        let is_read = head.method == Method::GET || head.method == Method::HEAD;
-        if is_read && is_card(path) {
-            return Some(self.fleet_card());
+        let found = routes::find(&routes::FLEET, &head.method, head.uri.path())?;
+        let name = found.first().unwrap_or_default();
+        let alias = |below: String, plain| Way::Agent { name: name.into(), below, skill: None, plain };
+        let of_fleet = |below| Way::Agent { name: FLEET.into(), below, skill: None, plain: true };
+        match found.route {
+            FleetRoute::Card => Some(self.fleet_card()),
+            FleetRoute::Catalogue => Some(self.catalogue()),
+            FleetRoute::Active | FleetRoute::SkillCard | FleetRoute::Skill | FleetRoute::Member => {
+                self.member(name, &found)
+            }
+            FleetRoute::Tasks if head.method == Method::POST => Some(of_fleet("/message:send".to_owned())),
+            FleetRoute::Tasks => Some(of_fleet("/tasks".to_owned())),
+            FleetRoute::Task => Some(of_fleet(format!("/tasks/{name}"))),
+            FleetRoute::CancelTask => Some(of_fleet(format!("/tasks/{name}:cancel"))),
+            FleetRoute::SubscribeToTask => Some(of_fleet(format!("/tasks/{name}:subscribe"))),
+            FleetRoute::ExtendedCard => Some(alias("/extendedAgentCard".to_owned(), true)),
+            FleetRoute::MemberAlias => Some(alias(found.below().to_owned(), false)),
         }
-        if is_read && (path == "/agents" || path == "/agents/") {
-            return Some(self.catalogue());
-        }
-        if let Some(rest) = path.strip_prefix("/agents/") {
-            return self.member(is_read, rest);
-        }
-        let rest = path.strip_prefix("/a2a/")?;
-        let (name, below) = split(rest);
-        if name == "tasks" {
-            let below = task_path(&head.method, below)?;
-            return Some(Way::Agent { name: FLEET.into(), below, skill: None, plain: true });
-        }
-        let below = if below == "/card" { "/extendedAgentCard" } else { below };
-        let plain = below == "/extendedAgentCard";
-        Some(Way::Agent { name: name.into(), below: below.to_owned(), skill: None, plain })
     }
 }
 
@@ -71,43 +70,32 @@ impl Addresses {
     }
 
     /// What is below `/agents/`.
-    fn member(&self, is_read: bool, rest: &str) -> Option<Way> {
-        let (name, below) = split(rest);
+    fn member(&self, name: &str, found: &Found<'_, FleetRoute>) -> Option<Way> {
         // What the root answers is not to be found here.
         let Some(member) = self.0.regime.roster.get(name).cloned() else { return Some(Way::Nowhere) };
-        if below == "/_active" && is_read && member.exposed {
-            let fleet = self.0.clone();
+        let fleet = self.0.clone();
+        if found.route == FleetRoute::Active && member.exposed {
             return Some(Way::answer(
                 move |visitor| async move { fleet.show_active(&visitor, &member).await },
             ));
         }
-        let (skill, below) = split(below.strip_prefix("/skills/")?);
-        let skill = percent_decoded(skill)?;
+        let skill = percent_decoded(found.second()?)?;
         if !self.0.has_skill(&member.name, &skill) {
             return Some(Way::Nowhere);
         }
-        if is_read && is_card(below) && member.exposed {
-            let fleet = self.0.clone();
+        if found.route == FleetRoute::SkillCard && member.exposed {
             return Some(Way::answer(
                 move |visitor| async move { fleet.show_skill(&visitor, &member, &skill) },
             ));
         }
+        let of_whole = (found.route == FleetRoute::SkillCard).then_some(WELL_KNOWN_CARD);
         Some(Way::Agent {
             name: member.name,
-            below: below.to_owned(),
+            below: of_whole.unwrap_or(found.below()).to_owned(),
             skill: Some(skill.as_str().into()),
             plain: false,
         })
     }
-}
-
-fn is_card(path: &str) -> bool {
-    matches!(path, "/.well-known/agent-card.json" | "/.well-known/agent.json")
-}
-
-/// The first segment, and the rest with its slash.
-fn split(rest: &str) -> (&str, &str) {
-    rest.split_at(rest.find('/').unwrap_or(rest.len()))
 }
 
 /// A segment as it was meant, if it is text.
@@ -115,41 +103,9 @@ fn percent_decoded(segment: &str) -> Option<String> {
     percent_encoding::percent_decode_str(segment).decode_utf8().ok().map(|text| text.into_owned())
 }
 
-/// The path in HTTP+JSON of what a plain path below `/a2a/tasks` asks for.
-fn task_path(method: &Method, below: &str) -> Option<String> {
-    let below = below.strip_suffix('/').unwrap_or(below);
-    if below.is_empty() {
-        let path = if *method == Method::POST { "/message:send" } else { "/tasks" };
-        return Some(path.to_owned());
-    }
-    let (id, action) = split(&below[1..]);
-    match action {
-        "" => Some(format!("/tasks/{id}")),
-        "/cancel" | "/subscribe" => Some(format!("/tasks/{id}:{}", &action[1..])),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn plain_paths_stand_for_operations() {
-        let (get, post) = (&Method::GET, &Method::POST);
-        for (method, below, path) in [
-            (post, "", "/message:send"),
-            (post, "/", "/message:send"),
-            (get, "", "/tasks"),
-            (get, "/t1", "/tasks/t1"),
-            (post, "/t1/cancel", "/tasks/t1:cancel"),
-            (get, "/t1/subscribe", "/tasks/t1:subscribe"),
-            (post, "/t1:cancel", "/tasks/t1:cancel"),
-        ] {
-            assert_eq!(task_path(method, below).as_deref(), Some(path), "{method} {below}");
-        }
-        assert_eq!(task_path(get, "/t1/other"), None);
-    }
 
     #[test]
     fn what_is_reserved_is_in_order_and_could_be_a_name() {

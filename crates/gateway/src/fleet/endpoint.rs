@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use chancery_control::Mode;
+use chancery_control::identity::{GATE, outside_of_call};
 use chancery_control::policy::named_skill;
 use chancery_control::routing::{PeerSelector as _, PowerOfTwoChoices, Standing, Ticket, Wanted};
 use chancery_protocol::{
@@ -54,6 +56,11 @@ impl Front {
         if let Some(only) = only {
             context.agent = only.clone();
             return self.endpoint(&only)?.call(call).await;
+        }
+        // What leads to no member passes no gate.
+        let denied = outside_of_call(&context.principal, request);
+        if let Some(denied) = denied.filter(|_| self.fleet.regime.terms.mode(GATE) == Mode::Enforce) {
+            return Err(denied.into());
         }
         let member: Arc<str> = match request {
             Request::ListTasks(wanted) => return self.list(wanted, context).await.map(Reply::Tasks),

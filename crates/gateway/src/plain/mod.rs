@@ -31,6 +31,7 @@ use serde_json::Value;
 use crate::fleet::{Formation, Member, private_json};
 use crate::govern::Regime;
 use crate::ready::Readiness;
+use crate::routes::{self, PlainRoute};
 pub(crate) use agreement::Seal;
 use body::{Answer, Health, InvokeRequest};
 use failure::Failure;
@@ -45,16 +46,6 @@ pub(crate) struct Plain {
 
 /// The profile's paths, as the server asks about them.
 pub(crate) struct PlainRoutes(pub(crate) Arc<Plain>);
-
-/// What a path is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Card,
-    Health,
-    Negotiate,
-    Invoke,
-    Stream,
-}
 
 /// A body that was read: as it came, and as a value.
 struct Posted {
@@ -77,15 +68,15 @@ impl Plain {
         &self,
         visitor: &Visitor,
         agent: Option<&Member>,
-        what: What,
+        what: PlainRoute,
     ) -> Result<Response<Body>, Refused> {
         if agent.is_some_and(|member| !visitor.sees(&member.name)) {
             return Ok(visitor.nowhere());
         }
         let mut response = match what {
-            What::Card => self.fleet.show_card(visitor)?,
-            What::Health => self.health(visitor, agent).await?,
-            What::Negotiate | What::Invoke | What::Stream => {
+            PlainRoute::Card => self.fleet.show_card(visitor)?,
+            PlainRoute::Health => self.health(visitor, agent).await?,
+            PlainRoute::Negotiate | PlainRoute::Invoke | PlainRoute::Stream => {
                 let mut id = None;
                 let answered = self.posted(visitor, agent, what, &mut id).await;
                 answered.unwrap_or_else(|failure| failure.respond(id))
@@ -100,11 +91,11 @@ impl Plain {
         &self,
         visitor: &Visitor,
         agent: Option<&Member>,
-        what: What,
+        what: PlainRoute,
         id: &mut Option<Value>,
     ) -> Result<Response<Body>, Failure> {
         let head = visitor.head();
-        if what != What::Negotiate {
+        if what != PlainRoute::Negotiate {
             *id = Some(Value::Null);
         }
         if head.method != Method::POST {
@@ -114,7 +105,7 @@ impl Plain {
         head::required_id(head)?;
         head::check_agent(head, &caller)?;
         let posted = Posted::read(visitor).await?;
-        if what == What::Negotiate {
+        if what == PlainRoute::Negotiate {
             return Ok(written(&self.negotiate(visitor, &caller, agent, posted.typed()?)?));
         }
         let named = posted.value.get("id").filter(|id| id.is_string() || id.is_number());
@@ -127,14 +118,14 @@ impl Plain {
         visitor: &Visitor,
         caller: Caller,
         agent: Option<&Member>,
-        what: What,
+        what: PlainRoute,
         posted: &Posted,
         id: Value,
     ) -> Result<Response<Body>, Failure> {
         let InvokeRequest { params, .. } = posted.typed()?;
         let (request, context) = self.prepare(visitor, caller, agent, params)?;
         match what {
-            What::Stream => self.stream(visitor, request, context, id).await,
+            PlainRoute::Stream => self.stream(visitor, request, context, id).await,
             _ => Ok(written(&Answer::new(id, self.invoke(visitor, request, context).await?))),
         }
     }
@@ -177,64 +168,44 @@ impl Plain {
 impl Routes for PlainRoutes {
     fn find(&self, head: &Parts) -> Option<Way> {
         let plain = self.0.clone();
-        let path = head.uri.path();
-        let is_read = head.method == Method::GET || head.method == Method::HEAD;
-        if let Some(below) = path.strip_prefix(schema::PATH).filter(|_| is_read) {
-            let name = below.strip_prefix('/').or((below.is_empty()).then_some(""))?.to_owned();
+        if let Some(found) = routes::find(&routes::SCHEMAS, &head.method, head.uri.path()) {
+            let name = found.first().unwrap_or_default().to_owned();
             return Some(Way::answer(move |visitor| async move {
                 Ok(schema::show(&visitor, &plain.fleet.url(""), &name))
             }));
         }
-        let (agent, what) = parse(path)?;
-        let is_reading = matches!(what, What::Card | What::Health);
-        if is_reading && !is_read {
-            return None;
-        }
-        let member = match agent {
+        let found = routes::find(&routes::PLAIN, &head.method, head.uri.path())?;
+        let member = match found.first() {
             // What nobody is called is found nowhere, by whoever knows the members.
             Some(name) => Some(self.0.regime().roster.get(name)?.clone()),
             None => None,
         };
-        if let (What::Card, Some(member)) = (what, &member) {
+        if let (PlainRoute::Card, Some(member)) = (found.route, &member) {
             let below = chancery_sdk::WELL_KNOWN_CARD.to_owned();
             return Some(Way::Agent { name: member.name.clone(), below, skill: None, plain: true });
         }
+        let what = found.route;
         Some(Way::answer(move |visitor| async move {
             plain.answer(&visitor.plain(), member.as_ref(), what).await
         }))
     }
 
     fn is_probe(&self, head: &Parts) -> bool {
-        matches!(parse(head.uri.path()), Some((_, What::Health)))
+        asked(head) == Some(PlainRoute::Health)
     }
 
     fn refuse(&self, head: &Parts, error: &Error) -> Option<Response<Body>> {
-        let (_, what) = parse(head.uri.path())?;
-        let id = matches!(what, What::Invoke | What::Stream).then_some(Value::Null);
+        let what = asked(head)?;
+        let id = matches!(what, PlainRoute::Invoke | PlainRoute::Stream).then_some(Value::Null);
         let mut response = Failure::from(error).respond(id);
         echo(head, &mut response);
         Some(response)
     }
 }
 
-/// Whose path it is, if not the fleet's, and what it is for.
-fn parse(path: &str) -> Option<(Option<&str>, What)> {
-    let (agent, below) = match path.strip_prefix("/agents/") {
-        Some(rest) => {
-            let (name, _) = rest.split_once('/')?;
-            (Some(name), &rest[name.len()..])
-        }
-        None => (None, path),
-    };
-    let what = match below {
-        "/card" => What::Card,
-        "/healthz" => What::Health,
-        "/negotiate" => What::Negotiate,
-        "/invoke" => What::Invoke,
-        "/invoke/stream" => What::Stream,
-        _ => return None,
-    };
-    Some((agent, what))
+/// What a path is for, by whatever verb it is asked.
+fn asked(head: &Parts) -> Option<PlainRoute> {
+    routes::find_path(&routes::PLAIN, head.uri.path()).map(|found| found.route)
 }
 
 // === impl Posted ===
@@ -265,23 +236,5 @@ fn echo(head: &Parts, response: &mut Response<Body>) {
     let id = head::request_id(&head.headers).and_then(|id| HeaderValue::try_from(id).ok());
     if let Some(id) = id {
         response.headers_mut().insert(HeaderName::from_static(head::REQUEST_ID), id);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_profile_has_its_paths_and_no_others() {
-        assert_eq!(parse("/invoke"), Some((None, What::Invoke)));
-        assert_eq!(parse("/invoke/stream"), Some((None, What::Stream)));
-        assert_eq!(parse("/agents/echo/negotiate"), Some((Some("echo"), What::Negotiate)));
-        assert_eq!(parse("/agents/echo/healthz"), Some((Some("echo"), What::Health)));
-        for other in
-            ["/", "/agents/echo", "/agents/echo/", "/agents/echo/x/invoke", "/invoke/", "/agents/card"]
-        {
-            assert_eq!(parse(other), None, "{other}");
-        }
     }
 }

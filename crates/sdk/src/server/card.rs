@@ -26,8 +26,8 @@ use crate::{IDEMPOTENCY_EXTENSION, PROVENANCE_EXTENSION, USAGE_EXTENSION};
 /// Where the card of an agent is found, below the URL it is mounted at.
 pub const WELL_KNOWN_CARD: &str = "/.well-known/agent-card.json";
 
-/// Where older clients look for it.
-const OLD_WELL_KNOWN_CARD: &str = "/.well-known/agent.json";
+/// Where the card of an agent is found, and where older clients look for it.
+pub(crate) const CARD_PATHS: [&str; 2] = [WELL_KNOWN_CARD, "/.well-known/agent.json"];
 
 /// Where the keys are found that cards are signed with, below the URL of the server.
 pub const WELL_KNOWN_KEYS: &str = "/.well-known/jwks.json";
@@ -250,7 +250,7 @@ fn extensions(spec: &AgentSpec) -> Vec<AgentExtension> {
 
 /// Whether a card is found at this path below an agent's.
 pub(crate) fn is_card(path: &str) -> bool {
-    path == WELL_KNOWN_CARD || path == OLD_WELL_KNOWN_CARD
+    CARD_PATHS.contains(&path)
 }
 
 /// Answers who asks for the keys that cards are signed with.

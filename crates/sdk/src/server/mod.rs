@@ -42,6 +42,8 @@ mod write_timeout;
 
 pub use body::Body;
 pub use builder::{BuildError, ServeError, ServerBuilder, serve};
+#[cfg(feature = "testing")]
+pub(crate) use card::CARD_PATHS;
 pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS};
 pub use cors::Cors;
 pub use cross_origin::{CrossOriginProtection, CrossOriginRefusal};
@@ -49,6 +51,8 @@ pub(crate) use guard::Visit;
 pub use guard::{Guard, Restored, Ward};
 pub use limits::ServerLimits;
 pub use listener::Server;
+#[cfg(feature = "testing")]
+pub(crate) use mounter::JSONRPC_PATHS;
 pub use offer::Offer;
 pub use proxies::ForwardedBy;
 pub use routes::{Refused, Routes, Visitor, Way};

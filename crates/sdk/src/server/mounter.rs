@@ -18,6 +18,9 @@ use crate::relay::Relay;
 use crate::runtime::{Notifier, Runtime};
 use crate::spec::AgentSpec;
 
+/// Where JSON-RPC is posted to below the path of an agent, besides where its card says.
+pub(crate) const JSONRPC_PATHS: [&str; 2] = ["/rpc", "/jsonrpc"];
+
 /// What every mount of a site has in common.
 pub(crate) struct Mounter {
     pub(super) url: String,
@@ -83,7 +86,7 @@ impl Mounter {
             versions,
             shown,
             served,
-            jsonrpc_paths: [bare, "/rpc", "/jsonrpc"].map(str::to_owned).to_vec(),
+            jsonrpc_paths: [bare].into_iter().chain(JSONRPC_PATHS).map(str::to_owned).collect(),
         };
         if let Some(guard) = guard {
             placed.readmitted_by(guard);

@@ -175,6 +175,11 @@ impl Visitor {
         self.site.table.named(agent).is_some_and(|mount| !mount.internal || self.site.is_insider(&self.head))
     }
 
+    /// Whether whoever asks has shown to be this agent. Nothing is counted.
+    pub fn is_agent(&self, name: &str) -> bool {
+        self.site.authenticated(&self.head).is_ok_and(|caller| caller.identity.agent.as_deref() == Some(name))
+    }
+
     /// What is known from the head of the request about a call that this caller makes to an agent.
     pub fn context(&self, agent: &str, caller: Caller) -> Result<Box<CallContext>, Error> {
         let versions = &self.site.mounter.versions;

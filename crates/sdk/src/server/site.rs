@@ -198,8 +198,9 @@ impl View {
             return Ok(());
         }
         let checked = self.cross_origin.check_host(head);
-        let names_an_agent =
-            || self.named_by_authority(head).is_some_and(|name| self.table.named(name).is_some());
+        // By the name of an agent that is not there for whoever asks, the server is not called either.
+        let named = || self.table.named(self.named_by_authority(head)?);
+        let names_an_agent = || named().is_some_and(|mount| !mount.internal || self.is_insider(head));
         let is_exempt = || {
             grpc::is_health(head)
                 || grpc::is_grpc(head) && names_an_agent()

@@ -6,6 +6,7 @@
 //! | an agent | what it answers | [`spawn`], and [`Client`](crate::Client) |
 //! | an agent | what happens a day later | [`Spawn::clock`] with a [`Clock`] that you move |
 //! | an agent, of whatever make | whether it keeps to the protocol | [`Conformance`] |
+//! | something in front of agents | whether it has seen to every path | [`served_routes`] |
 //! | a client | what it makes of peers that lie, stall or break off | [`HOSTILE`], or a [`Peer`] with a script of yours |
 //!
 //! ```
@@ -26,9 +27,11 @@
 
 mod conformance;
 mod peer;
+mod routes;
 mod spawn;
 
 pub use chancery_store::Clock;
 pub use conformance::{Checked, Conformance, Level, Report, Verdict, shape};
 pub use peer::{Exchange, HOSTILE, Heard, Hostile, Must, Peer, Reply, Script};
+pub use routes::{ServedRoute, served_routes};
 pub use spawn::{Spawn, Spawned, spawn};

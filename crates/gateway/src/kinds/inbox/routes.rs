@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::Inboxes;
 use super::desk::{Desk, Parcel, Reader, Said, Seen, Unheard};
 use super::wire::{TaskResult, Told};
+use crate::routes::{self, InboxRoute};
 
 /// How long a stream may be silent before it says that it is still there.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -35,45 +36,33 @@ pub(crate) struct InboxRoutes {
     pub(crate) terms: Arc<Terms>,
 }
 
-/// One of them.
-enum Path {
-    Stream,
-    Events(TaskId),
-    Result(TaskId),
+/// What is asked of one of them.
+struct Asked {
+    desk: Arc<Desk>,
+    name: Arc<str>,
+    route: InboxRoute,
+    wanted: Option<Method>,
+    /// The task that it is about; empty if it is about none.
+    task: TaskId,
 }
 
 impl Routes for InboxRoutes {
     fn find(&self, head: &Parts) -> Option<Way> {
-        let (name, below) = head.uri.path().strip_prefix("/agents/")?.split_once("/inbox/")?;
-        let path = Path::parse(below)?;
-        let Some(desk) = self.inboxes.find(name) else { return Some(Way::Nowhere) };
-        let name: Arc<str> = name.into();
-        let terms = self.terms.clone();
-        Some(Way::answer(move |visitor| answer(visitor, desk, terms, name, path)))
+        let found = routes::find(&routes::INBOX, &head.method, head.uri.path())?;
+        let name: Arc<str> = found.first()?.into();
+        let Some(desk) = self.inboxes.find(&name) else { return Some(Way::Nowhere) };
+        let (task, terms) = (TaskId::from(found.second().unwrap_or_default()), self.terms.clone());
+        let (route, wanted) = (found.route, found.verb.method());
+        let asked = Asked { desk, name, route, wanted, task };
+        Some(Way::answer(move |visitor| answer(visitor, terms, asked)))
     }
 }
 
-impl Path {
-    fn parse(below: &str) -> Option<Self> {
-        if below == "stream" {
-            return Some(Self::Stream);
-        }
-        let (task, what) = below.strip_prefix("tasks/")?.split_once('/')?;
-        match what {
-            "events" => Some(Self::Events(task.into())),
-            "result" => Some(Self::Result(task.into())),
-            _ => None,
-        }
+async fn answer(visitor: Visitor, terms: Arc<Terms>, asked: Asked) -> Result<Response<Body>, Refused> {
+    let Asked { desk, name, route, wanted, task } = asked;
+    if !visitor.sees(&name) && !visitor.is_agent(&name) {
+        return Ok(visitor.nowhere());
     }
-}
-
-async fn answer(
-    visitor: Visitor,
-    desk: Arc<Desk>,
-    terms: Arc<Terms>,
-    name: Arc<str>,
-    path: Path,
-) -> Result<Response<Body>, Refused> {
     let caller = visitor.caller()?;
     terms.may_come_in(&Access::new(&caller, &name, Operation::SubscribeToTask)).map_err(Error::from)?;
     if caller.identity.agent.as_deref() != Some(&*name) {
@@ -83,19 +72,18 @@ async fn answer(
         return Err(Error::with_message(ErrorCode::PermissionDenied, text).into());
     }
     let reader = Reader::of(&caller);
-    let wanted = if matches!(path, Path::Stream) { Method::GET } else { Method::POST };
-    if visitor.head().method != wanted {
+    if let Some(wanted) = wanted.filter(|wanted| visitor.head().method != wanted) {
         let error = Error::with_message(ErrorCode::MethodNotFound, format!("Send {wanted}"));
         return Err(Refused { status: Some(StatusCode::METHOD_NOT_ALLOWED), error });
     }
-    match path {
-        Path::Stream => read(&visitor, desk, &caller, reader),
-        Path::Events(task) => {
+    match route {
+        InboxRoute::Stream => read(&visitor, desk, &caller, reader),
+        InboxRoute::Events => {
             let Told { lease, events } = parsed(&visitor.body(JSON).await?)?;
             desk.say(&reader, &task, lease, Said::Events(events)).await.map_err(unheard)?;
             Ok(written(&json!({"taskId": task, "lease": lease})))
         }
-        Path::Result(task) => {
+        InboxRoute::Result => {
             let result: TaskResult = parsed(&visitor.body(JSON).await?)?;
             if let Some(problem) = result.problem() {
                 return Err(Error::invalid_field("state", problem).into());

@@ -26,15 +26,7 @@ const SERVING: u64 = 1;
 const NOT_SERVING: u64 = 2;
 const SERVICE_UNKNOWN: u64 = 3;
 
-impl Method {
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "Check" => Some(Self::Check),
-            "Watch" => Some(Self::Watch),
-            _ => None,
-        }
-    }
-}
+pub(super) const METHODS: [(&str, Method); 2] = [("Check", Method::Check), ("Watch", Method::Watch)];
 
 /// The service that is asked about; empty for all of them together.
 pub(crate) fn asked(body: &[u8]) -> Result<String, Error> {

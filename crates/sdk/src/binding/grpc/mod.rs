@@ -33,6 +33,24 @@ pub(crate) enum Method {
     Reflection,
 }
 
+/// A service of gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    /// A2A in a version.
+    A2a(Version),
+    Health,
+    Reflection,
+}
+
+/// Every service that is served, by its name.
+static SERVICES: [(&str, Service); 5] = [
+    (SERVICE, Service::A2a(Version::V1_0)),
+    (v0_3::grpc::SERVICE, Service::A2a(Version::V0_3)),
+    (health::SERVICE, Service::Health),
+    (reflection::SERVICES[0], Service::Reflection),
+    (reflection::SERVICES[1], Service::Reflection),
+];
+
 /// A body that ends with trailers.
 pub(crate) trait Frames: Send {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>>;
@@ -61,11 +79,12 @@ pub(crate) fn is_grpc(head: &Parts) -> bool {
 
 /// Whether a request that is none of gRPC's goes where only those of gRPC go.
 pub(crate) fn is_path(head: &Parts) -> bool {
-    let services = [SERVICE, v0_3::grpc::SERVICE, health::SERVICE];
-    let service = || head.uri.path().strip_prefix('/')?.split_once('/').map(|(service, _)| service);
-    head.method == http::Method::POST
-        && service()
-            .is_some_and(|service| services.contains(&service) || reflection::SERVICES.contains(&service))
+    let service = || head.uri.path().strip_prefix('/')?.split_once('/').and_then(|(name, _)| service(name));
+    head.method == http::Method::POST && service().is_some()
+}
+
+fn service(name: &str) -> Option<Service> {
+    SERVICES.iter().find(|(known, _)| *known == name).map(|(_, service)| *service)
 }
 
 /// Whether a request asks whether the server is well.
@@ -83,17 +102,50 @@ pub(crate) fn find(head: &Parts) -> Result<Method, Error> {
         return unknown("messages are taken as Protocol Buffers only; send `application/grpc`");
     }
     let path = head.uri.path().strip_prefix('/').and_then(|path| path.split_once('/'));
-    let Some((service, method)) = path else { return unknown("the path names no method") };
-    let found = match service {
-        SERVICE => Operation::from_method(method).map(|found| Method::A2a(Version::V1_0, found)),
-        v0_3::grpc::SERVICE => v0_3::grpc::operation(method).map(|found| Method::A2a(Version::V0_3, found)),
-        health::SERVICE => health::Method::from_name(method).map(Method::Health),
-        service if reflection::SERVICES.contains(&service) => {
-            (method == reflection::METHOD).then_some(Method::Reflection)
-        }
-        _ => return unknown("this service is not served here"),
-    };
+    let Some((name, method)) = path else { return unknown("the path names no method") };
+    let Some(service) = service(name) else { return unknown("this service is not served here") };
+    let found = service.method(method);
     found.ok_or_else(|| Error::with_message(ErrorCode::MethodNotFound, "the service has no such method"))
+}
+
+/// The path of every method that is served.
+#[cfg(feature = "testing")]
+pub(crate) fn paths() -> impl Iterator<Item = (String, Method)> {
+    SERVICES.iter().flat_map(|(service_name, service)| {
+        let named = move |name| Some((format!("/{service_name}/{name}"), service.method(name)?));
+        service.names().into_iter().filter_map(named)
+    })
+}
+
+impl Service {
+    fn method(self, name: &str) -> Option<Method> {
+        match self {
+            Self::A2a(Version::V0_3) => {
+                v0_3::grpc::operation(name).map(|found| Method::A2a(Version::V0_3, found))
+            }
+            Self::A2a(version) => Operation::from_method(name).map(|found| Method::A2a(version, found)),
+            Self::Health => health::METHODS
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, method)| Method::Health(*method)),
+            Self::Reflection => (name == reflection::METHOD).then_some(Method::Reflection),
+        }
+    }
+
+    /// The names of its methods.
+    #[cfg(feature = "testing")]
+    fn names(self) -> Vec<&'static str> {
+        match self {
+            Self::A2a(Version::V0_3) => v0_3::grpc::METHODS.iter().map(|(name, _)| *name).collect(),
+            Self::A2a(_) => {
+                let mut names: Vec<_> = chancery_protocol::OPERATIONS.iter().map(|row| row.method).collect();
+                names.dedup();
+                names
+            }
+            Self::Health => health::METHODS.iter().map(|(name, _)| *name).collect(),
+            Self::Reflection => vec![reflection::METHOD],
+        }
+    }
 }
 
 impl Wanted {

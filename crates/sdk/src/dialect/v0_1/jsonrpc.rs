@@ -13,7 +13,7 @@ use super::model::{ConfigParams, IdParams, Newer, SendParams};
 use super::model::{OlderConfig, OlderSend};
 
 #[rustfmt::skip]
-const METHODS: [(&str, Operation); 7] = [
+pub(crate) const METHODS: [(&str, Operation); 7] = [
     ("tasks/send", Operation::SendMessage),
     ("tasks/sendSubscribe", Operation::SendStreamingMessage),
     ("tasks/get", Operation::GetTask),

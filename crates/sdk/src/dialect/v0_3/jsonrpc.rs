@@ -18,7 +18,7 @@ pub(crate) const CARD_METHOD: &str = "agent/card";
 
 /// Every method with its operation, the one that the specification names first. The others are what some fleets say.
 #[rustfmt::skip]
-const METHODS: [(&str, Operation); 14] = [
+pub(crate) const METHODS: [(&str, Operation); 14] = [
     ("message/send", Operation::SendMessage),
     ("message/stream", Operation::SendStreamingMessage),
     ("tasks/get", Operation::GetTask),

@@ -18,7 +18,7 @@ const TASKS: &str = "tasks/";
 const CONFIGS: &str = "/pushNotificationConfigs/";
 
 /// Every method, and the operation that it has become.
-const METHODS: [(&str, Operation); 10] = [
+pub(crate) const METHODS: [(&str, Operation); 10] = [
     ("SendMessage", Operation::SendMessage),
     ("SendStreamingMessage", Operation::SendStreamingMessage),
     ("GetTask", Operation::GetTask),

@@ -8,6 +8,6 @@ mod serve;
 pub(crate) use serve::*;
 
 /// What stands before every path.
-const PREFIX: &str = "/v1";
+pub(crate) const PREFIX: &str = "/v1";
 /// The card for callers who are known.
-const CARD: &str = "/card";
+pub(crate) const CARD: &str = "/card";

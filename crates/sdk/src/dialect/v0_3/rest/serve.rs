@@ -21,7 +21,7 @@ use crate::dialect::Dialect;
 use crate::server::{Body, Share, StreamSlot};
 
 /// Where v0.2 has the card for callers who are known, below the agent's URL.
-const OLD_CARD: &str = "/agent/authenticatedExtendedCard";
+pub(crate) const OLD_CARD: &str = "/agent/authenticatedExtendedCard";
 
 /// The path below `/v1`, if this is a call of v0.3. To a caller of v1.0, `v1` is the name of a tenant.
 pub(crate) fn below<'a>(head: &Parts, path: &'a str) -> Option<&'a str> {
