@@ -36,7 +36,7 @@ impl Gateway {
     /// Opens the store, finds the agents, puts the gates in front of them and listens. What `load` reads is put in force when
     /// the file changes, and on SIGHUP.
     pub(crate) async fn start(load: Load, file: Option<PathBuf>) -> anyhow::Result<Self> {
-        let config = Arc::new(load()?);
+        let config = Arc::new(fleet::read(&load).await?);
         if config.agent.is_empty() && config.discover.is_empty() {
             bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
         }

@@ -19,6 +19,7 @@ use super::section::{
     AgentKind, AgentSection, CardSection, CommandSection, Definable, MarkdownSection, ModelSection,
     RuntimeSection, SkillSection,
 };
+use crate::identity::files::read_foreign;
 
 /// How long a file may be, and how many a folder may have.
 const LARGEST: u64 = 1 << 20;
@@ -115,8 +116,9 @@ impl Known {
     }
 }
 
+/// Of a link, when that was made: where it leads is not looked at.
 fn written(file: &Path) -> Option<Written> {
-    let found = std::fs::metadata(file).ok()?;
+    let found = std::fs::symlink_metadata(file).ok()?;
     Some((found.modified().ok()?, found.len()))
 }
 
@@ -126,8 +128,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
     let entries =
         std::fs::read_dir(folder).map_err(|error| problem(format!("cannot read the folder: {error}")))?;
     let is_markdown = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
-    let mut files: Vec<_> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_markdown).collect();
+    let found = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_markdown);
+    let mut files: Vec<_> = found.take(MOST + 1).collect();
     if files.len() > MOST {
         return Err(problem(format!("there are more than {MOST} files")));
     }
@@ -137,11 +139,9 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
 
 fn read(file: &Path, folder: &MarkdownSection) -> Result<AgentSection, Vec<Problem>> {
     let problem = |what: String| vec![Problem::new(at(file, 1, 1), "", what)];
-    let length = std::fs::metadata(file).map_err(|error| problem(format!("cannot read it: {error}")))?.len();
-    if length > LARGEST {
-        return Err(problem(format!("it is longer than {LARGEST} bytes")));
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| problem(format!("cannot read it: {error}")))?;
+    let bytes =
+        read_foreign(file, LARGEST).map_err(|error| problem(format!("cannot read it: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| problem("it is no text in UTF-8".to_owned()))?;
     parse(file, &text, folder)
 }
 

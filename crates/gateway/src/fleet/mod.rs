@@ -47,7 +47,7 @@ pub(crate) use address::{Addresses, RESERVED};
 pub(crate) use build::{Agents, build};
 use discover::Discovered;
 pub(crate) use health::{Asked, Health};
-pub(crate) use reload::{Beside, Load, Reloader};
+pub(crate) use reload::{Beside, Load, Reloader, read};
 pub(crate) use roster::{Member, Roster};
 pub(crate) use sight::Seen;
 

@@ -144,6 +144,49 @@ async fn a_file_that_nobody_answers_for_is_listed_with_the_reason_until_somebody
 }
 
 #[tokio::test]
+async fn what_is_no_file_of_the_folder_is_told_and_holds_nobody_up() {
+    use nix::sys::stat::Mode;
+    let outside = tempfile::tempdir().expect("a folder");
+    write(outside.path(), "outside.md", &shell("cat", ""));
+    let (gateway, folder) = start(&[("one.md", &shell("tr a-z A-Z", ""))]);
+    let at = |name: &str| folder.path().join(name);
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, at(name)).expect("a link");
+    nix::unistd::mkfifo(&at("pipe.md"), Mode::S_IRUSR | Mode::S_IWUSR).expect("a pipe");
+    link(Path::new("/dev/zero"), "zero.md");
+    link(&outside.path().join("outside.md"), "lured.md");
+    std::fs::create_dir(at("folder.md")).expect("a folder");
+    std::fs::write(at("long.md"), "x".repeat((1 << 20) + 1)).expect("it is written");
+    gateway.run(&["admin", "reload"]);
+    let log = gateway.log();
+    for (name, why) in [
+        ("pipe.md", "it is no regular file"),
+        ("zero.md", "it is a symbolic link"),
+        ("lured.md", "it is a symbolic link"),
+        ("folder.md", "it is no regular file"),
+        ("long.md", "it is longer than 1048576 bytes"),
+    ] {
+        assert!(log.lines().any(|line| line.contains(name) && line.contains(why)), "{name}: {log}");
+    }
+    assert_eq!(names(&gateway).await, ["echo", "one"]);
+    assert_eq!(say(&gateway, "one", "hello").await, "HELLO");
+    // Others are added beside them.
+    write(folder.path(), "two.md", &shell("cat", ""));
+    until("a file that is added", async || names(&gateway).await == ["echo", "one", "two"]).await;
+}
+
+#[tokio::test]
+async fn a_folder_may_be_a_link_that_the_operator_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let there = folder.path().join("there");
+    std::fs::create_dir(&there).expect("a folder");
+    write(&there, "one.md", &shell("cat", ""));
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&there, &link).expect("a link");
+    let gateway = Gateway::start(&format!("[[markdown]]\nfolder = {link:?}\nmay_define = [\"command\"]\n"));
+    assert_eq!(names(&gateway).await, ["one"]);
+}
+
+#[tokio::test]
 async fn a_file_defines_nothing_unless_its_folder_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = |may_define: &str| {
