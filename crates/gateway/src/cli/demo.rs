@@ -124,7 +124,7 @@ impl Demo {
         }
         let kept = store_url(&self.section())?;
         let load = move || Ok(Loaded::read_own(demo::CONFIG, self.flags()).map_err(BadConfig)?.config);
-        let gateway = Gateway::start(Box::new(load), None).await?;
+        let gateway = Gateway::start(Arc::new(load), None).await?;
         let paths: Vec<_> = demo::NAMES.map(|name| (name, format!("/agents/{name}"))).into();
         let mut text = welcome(gateway.url(), &paths);
         text.push_str(&try_planner(gateway.url()));

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::Value;
@@ -41,7 +42,7 @@ impl Serve {
         let file = source.path().map(Path::to_owned);
         let folders = Folders::default();
         let load = move || Ok(source.load_again(self.flags(), &folders)?.config);
-        let gateway = Gateway::start(Box::new(load), file).await?;
+        let gateway = Gateway::start(Arc::new(load), file).await?;
         out.write_all(gateway.welcome().as_bytes())?;
         out.flush()?;
         gateway.run().await;

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 
 use super::build::{Agents, build};
-use super::{Discovered, Fleet, Formation};
+use super::{Discovered, Fleet, Formation, LeftOut};
 use crate::config::{AgentKind, AgentSection, Config, Folders, Standing, directory};
 use crate::govern::{Governor, breaker, pools};
 use crate::kinds::Surroundings;
@@ -22,7 +22,7 @@ use crate::kinds::Surroundings;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Reads and checks a configuration. What is wrong is told at once.
-pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send + Sync>;
+pub(crate) type Load = Arc<dyn Fn() -> anyhow::Result<Config> + Send + Sync>;
 
 /// Who is asked first whose a request is, where a fleet is so configured.
 pub(crate) type Beside = Box<dyn Fn(&Formation) -> Vec<Arc<dyn Routes>> + Send + Sync>;
@@ -36,6 +36,8 @@ pub(crate) struct Reloader {
     surroundings: Surroundings,
     beside: Beside,
     discovered: Discovered,
+    /// Held by whoever reads another: what was read later is put in force later.
+    reading: Mutex<()>,
     /// Held by whoever changes it.
     current: Mutex<Current>,
 }
@@ -69,13 +71,15 @@ impl Reloader {
     ) -> Arc<Self> {
         let current = Mutex::new(Current { configured: Config::clone(&config), whole: config });
         let discovered = Discovered::default();
-        Arc::new(Self { load, governor, fleet, surroundings, beside, discovered, current })
+        let reading = Mutex::default();
+        Arc::new(Self { load, governor, fleet, surroundings, beside, discovered, reading, current })
     }
 
     /// Reads the configuration again and puts it in force. If anything is wrong with it, the one from before stays, whole.
     pub(crate) async fn reload(self: Arc<Self>) -> anyhow::Result<Changes> {
+        let _reading = self.reading.lock().await;
+        let configured = read(&self.load).await?;
         let mut current = self.current.lock().await;
-        let configured = (self.load)()?;
         self.put_in_force(&mut current, configured).await
     }
 
@@ -130,6 +134,11 @@ impl Reloader {
         &self.fleet
     }
 
+    /// Members of other fleets that cannot be members here.
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
+        self.discovered.left_out()
+    }
+
     pub(super) fn discovered(&self) -> &Discovered {
         &self.discovered
     }
@@ -138,6 +147,12 @@ impl Reloader {
     async fn reload_and_say(self: Arc<Self>, why: &'static str) {
         say(why, self.reload().await);
     }
+}
+
+/// Reads a configuration where nobody else waits for it: others write some of its files.
+pub(crate) async fn read(load: &Load) -> anyhow::Result<Config> {
+    let load = load.clone();
+    tokio::task::spawn_blocking(move || load()).await.context("the configuration cannot be read")?
 }
 
 fn say(why: &'static str, changed: anyhow::Result<Changes>) {
@@ -157,7 +172,7 @@ fn say(why: &'static str, changed: anyhow::Result<Changes>) {
 
 /// Reloads on SIGHUP, and when the file changes, or one of those that describe agents.
 pub(super) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
-    let standing = |config: &Config| Folders::standing(&config.markdown, directory(file.as_deref()));
+    let look = async || standing(reloader.config().await, file.clone()).await;
     let mut hangup = match signal(SignalKind::hangup()) {
         Ok(hangup) => hangup,
         Err(error) => return tracing::error!(%error, "SIGHUP cannot be heard; nothing is reloaded"),
@@ -172,7 +187,7 @@ pub(super) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
                     return;
                 }
                 seen = file.as_deref().and_then(written);
-                described = standing(&*reloader.config().await);
+                described = look().await;
                 reloader.clone().reload_and_say("SIGHUP").await;
             }
             () = tokio::time::sleep(LOOK) => {
@@ -182,7 +197,7 @@ pub(super) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
                     seen = now;
                     reloader.clone().reload_and_say("the file has changed").await;
                 }
-                let now = standing(&*reloader.config().await);
+                let now = look().await;
                 if now != described {
                     described = now;
                     reloader.clone().reload_and_say("what describes agents has changed").await;
@@ -190,6 +205,12 @@ pub(super) async fn watch(reloader: Arc<Reloader>, file: Option<PathBuf>) {
             }
         }
     }
+}
+
+/// When the files that describe agents were last written.
+async fn standing(config: Arc<Config>, file: Option<PathBuf>) -> Standing {
+    let look = move || Folders::standing(&config.markdown, directory(file.as_deref()));
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
 /// When a file was last written, and how long it is.

@@ -1,5 +1,6 @@
 //! What a caller may see and use: what the gates of identity and policy would let through. Budgets and loops hide nobody.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use chancery_control::identity::Access;
@@ -21,9 +22,29 @@ pub(crate) struct Seen {
 }
 
 impl Formation {
-    /// The members that a caller may send messages to.
-    pub(super) fn seen_by(&self, caller: &Caller) -> Vec<Seen> {
-        self.regime.roster.exposed().filter_map(|member| self.seen(caller, member)).collect()
+    /// The members that a caller may send messages to. Messages for skills that agents of the configuration have are for these, whether
+    /// the caller may see them or not.
+    pub(crate) fn seen_by(&self, caller: &Caller) -> Vec<Seen> {
+        let exposed = self.regime.roster.exposed();
+        let mut seen: Vec<_> = exposed.filter_map(|member| self.seen(caller, member)).collect();
+        if seen.iter().any(|seen| seen.member.yields) {
+            let configured = self.configured_skills();
+            for seen in seen.iter_mut().filter(|seen| seen.member.yields) {
+                seen.believed.retain(|skill| !configured.contains(&skill.id));
+            }
+        }
+        seen
+    }
+
+    /// The ids of the skills that agents of the configuration have.
+    fn configured_skills(&self) -> HashSet<String> {
+        let mut ids = HashSet::new();
+        for member in self.regime.roster.all().filter(|member| member.configured) {
+            ids.extend(member.skills.iter().map(|id| id.to_string()));
+            let card = self.regime.card(&member.name);
+            ids.extend(card.iter().flat_map(|card| &card.skills).map(|skill| skill.id.clone()));
+        }
+        ids
     }
 
     /// A member as a caller sees it, if it may be seen.
@@ -33,8 +54,13 @@ impl Formation {
             return None;
         }
         let card = self.regime.card(&member.name)?;
+        let believed = believed(member, &card);
+        // Whatever skill a message named, it would be refused.
+        if !may_use(terms, caller, &member.name, &ids(&believed), None) {
+            return None;
+        }
         let skills = usable(terms, caller, &member.name, card.skills.clone());
-        let believed = usable(terms, caller, &member.name, believed(member, &card));
+        let believed = usable(terms, caller, &member.name, believed);
         Some(Seen { member: member.clone(), card, skills, believed })
     }
 }
@@ -59,9 +85,13 @@ pub(crate) fn usable(
     agent: &str,
     mut skills: Vec<AgentSkill>,
 ) -> Vec<AgentSkill> {
-    let all: Vec<Arc<str>> = skills.iter().map(|skill| skill.id.as_str().into()).collect();
-    skills.retain(|skill| may_use(terms, caller, agent, &all, &skill.id));
+    let all = ids(&skills);
+    skills.retain(|skill| may_use(terms, caller, agent, &all, Some(&skill.id)));
     skills
+}
+
+fn ids(skills: &[AgentSkill]) -> Vec<Arc<str>> {
+    skills.iter().map(|skill| skill.id.as_str().into()).collect()
 }
 
 fn subject(caller: &Caller) -> Subject<'_> {
@@ -78,11 +108,11 @@ fn may_send(terms: &Terms, caller: &Caller, agent: &str) -> bool {
         && terms.policy.authorize(subject(caller), agent, Operation::SendMessage).denied.is_none()
 }
 
-/// Whether a caller may use a skill of an agent.
-fn may_use(terms: &Terms, caller: &Caller, agent: &str, all: &[Arc<str>], skill: &str) -> bool {
+/// Whether a caller may use a skill of an agent, or any of them.
+fn may_use(terms: &Terms, caller: &Caller, agent: &str, all: &[Arc<str>], skill: Option<&str>) -> bool {
     let facts = Facts {
         skills: all,
-        named_skill: Some(skill),
+        named_skill: skill,
         ..Facts::new(subject(caller), agent, Operation::SendMessage)
     };
     let denied = terms.policy.decide(&facts).denied;

@@ -8,7 +8,11 @@ use chancery_protocol::signing::{
     AgentId, CardPolicy, CardRefusal, Jwk, JwkSet, TrustedKeys, Verified, verify_card,
 };
 
+use super::files::read_named;
 use crate::config::{AgentSection, PinnedKeys, SignatureMode};
+
+/// How long a file of keys may be.
+const LARGEST: u64 = 1 << 20;
 
 /// Judges the card of an agent, as it came.
 pub(crate) struct CardTrust {
@@ -66,7 +70,7 @@ fn trust(trusted: &mut TrustedKeys, jwk: &Jwk) -> anyhow::Result<()> {
 /// A file holds one key, or what somebody publishes.
 fn read(path: &Path) -> anyhow::Result<Vec<Jwk>> {
     // The operator's own path, which may lead elsewhere.
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read_named(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
     let damaged = || format!("{} is neither a JWK nor a set of them", path.display());
     if let Ok(set) = serde_json::from_slice::<JwkSet>(&text) {
         if set.keys.is_empty() {

@@ -10,11 +10,12 @@ use http::HeaderName;
 use parking_lot::Mutex;
 
 use crate::config::{CredentialScheme, CredentialSection};
+use crate::identity::files::read_named_text;
 
 /// How long a secret is used before its file is looked at again.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 /// How large a secret may be.
-const MOST_BYTES: u64 = 64 << 10;
+pub(super) const MOST_BYTES: u64 = 64 << 10;
 
 /// A credential as it is now.
 pub(super) struct StoredCredential {
@@ -72,11 +73,5 @@ fn read(section: &CredentialSection) -> anyhow::Result<Credentials> {
 }
 
 fn secret_in(path: &Path) -> anyhow::Result<String> {
-    let size = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
-    anyhow::ensure!(
-        size <= MOST_BYTES,
-        "{} is larger than a secret may be ({MOST_BYTES} bytes)",
-        path.display()
-    );
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    read_named_text(path, MOST_BYTES).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -20,9 +20,11 @@ use chancery_store::Store;
 use serde_json::json;
 use tokio::time::timeout;
 
+use super::credential::MOST_BYTES;
 use super::pacing::{MOST_AT_ONCE, OutputPacing};
 use super::{Modes, described};
 use crate::config::{AgentSection, ModelSection, OutboundSection};
+use crate::identity::files::read_named_text;
 use chat::{Answer, Chat, Ended, Piece};
 use conversation::Conversation;
 use spending::{Prices, Spending};
@@ -68,7 +70,7 @@ fn key(model: &ModelSection) -> anyhow::Result<Option<String>> {
         return Ok(Some(key));
     }
     let Some(path) = &model.key_file else { return Ok(None) };
-    let key = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let key = read_named_text(path, MOST_BYTES).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Some(key.trim().to_owned()))
 }
 
