@@ -1,54 +1,58 @@
 //! Tries the sandbox out before anybody calls, from the strongest that there is to the weakest, and keeps what was found:
 //! the card states that, and nothing else.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use super::plan::{Facts, Plan};
-use super::{facts, launch};
+use super::canary::Canary;
+use super::isolation::Isolation;
+use super::plan::{Namespaces, Plan, Way};
+use super::probe::Facts;
+use super::{launch, namespaces};
 
-/// How long a look around may take.
-const LONGEST: Duration = Duration::from_secs(20);
+/// How long a look around may take. What a probe leaves behind lives longer if nobody ends it.
+const LONGEST: Duration = Duration::from_secs(30);
 /// How much a helper says at most.
 const MOST: u64 = 64 * 1024;
+/// The probe and what it leaves behind.
+const PROCESSES: u64 = 4;
 
-/// What a program is shut in by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// Namespaces of its own, and Landlock where the kernel has it.
-    Namespaces,
-    /// Landlock alone.
-    Landlock,
-    /// The limits of a process, and another user.
-    Process,
+/// What the operator demands of a sandbox.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Demand {
+    /// Whether it is taken whatever it lacks.
+    pub(crate) relaxed: bool,
+    /// Checks that may fail, by name.
+    pub(crate) allowed: Vec<String>,
 }
 
-/// What was really applied when it was tried.
-#[derive(Clone, Debug)]
-pub(crate) struct Isolation {
-    pub(crate) level: Level,
-    landlock: bool,
-    facts: Facts,
-    /// What it lacks of what is required.
-    pub(crate) lacks: Vec<&'static str>,
+/// The ways to shut a program in, the strongest first.
+fn ways() -> impl Iterator<Item = Way> {
+    let way = |(namespaces, landlock, filter)| Way { namespaces, landlock, filter };
+    [
+        (Namespaces::Own, true, true),
+        (Namespaces::Own, false, true),
+        (Namespaces::OwnByRoot, true, true),
+        (Namespaces::OwnByRoot, false, true),
+        (Namespaces::None, true, true),
+        (Namespaces::Own, true, false),
+        (Namespaces::None, false, true),
+        (Namespaces::None, false, false),
+    ]
+    .into_iter()
+    .map(way)
 }
-
-/// The ways to shut a program in: by namespaces, by Landlock.
-const WAYS: [(bool, bool); 4] = [(true, true), (true, false), (false, true), (false, false)];
 
 /// Finds the strongest way that this machine has. One that lacks something that is required is taken only if it may.
-pub(crate) async fn preflight(plan: &Plan, relaxed: bool) -> anyhow::Result<Isolation> {
-    let mut best: Option<Isolation> = None;
+pub(crate) async fn preflight(plan: &Plan, demand: &Demand) -> anyhow::Result<Isolation> {
+    let mut best = None::<Isolation>;
     let mut reasons = Vec::new();
-    for (namespaces, landlock) in WAYS {
-        let found = match look(plan, namespaces, landlock).await {
-            Ok(facts) => Isolation::new(plan, namespaces, landlock, facts),
+    for way in ways() {
+        let found = match look(plan, way).await {
+            Ok((facts, whole)) => Isolation::new(plan, way, facts, whole, demand),
             Err(error) => {
                 reasons.push(format!("{error:#}"));
                 continue;
@@ -57,97 +61,58 @@ pub(crate) async fn preflight(plan: &Plan, relaxed: bool) -> anyhow::Result<Isol
         if found.lacks.is_empty() {
             return Ok(found);
         }
-        if best.as_ref().is_none_or(|best| found.lacks.len() < best.lacks.len()) {
-            best = Some(found);
-        }
+        best.get_or_insert(found);
     }
+    reasons.dedup();
     let reasons = reasons.join("; ");
     match best {
-        Some(best) if relaxed => Ok(best),
+        Some(best) if best.may_run() => Ok(best),
         Some(best) => bail!(
-            "this machine cannot shut it in: {} ({reasons}); allow user namespaces, or say `isolation = \"relaxed\"`",
+            "this machine cannot shut it in, it fails {} ({reasons}); allow user namespaces, or say `isolation = \"relaxed\"`",
             best.lacks.join(", ")
         ),
         None => bail!("the sandbox cannot be tried out: {reasons}"),
     }
 }
 
-/// Has the helper look around in a sandbox.
-async fn look(plan: &Plan, namespaces: bool, landlock: bool) -> anyhow::Result<Facts> {
-    let canary = tempfile::NamedTempFile::new().context("cannot make a file to look for")?;
-    std::fs::set_permissions(canary.path(), Permissions::from_mode(0o644))?;
-    let mut plan = Plan { namespaces, landlock, outer: facts::namespaces(), ..plan.clone() };
-    plan.canary = Some(canary.path().to_owned());
+/// Has the probe look around in a sandbox. What it found, and whether a cgroup limits all of it.
+async fn look(plan: &Plan, way: Way) -> anyhow::Result<(Facts, Option<bool>)> {
+    let canary = Canary::lay().context("cannot lay out what is to be looked for")?;
+    let mut plan = Plan { way, outer: namespaces::of_this_process(), ..plan.clone() };
     let program = std::mem::take(&mut plan.program);
     // What the program needs is shown although it is not run.
     plan.read.extend(program.first().map(Into::into));
-    let mut running = launch(plan).await.context("cannot start the helper")?;
-    let (stdin, stdout, stderr) = running.pipes()?;
-    drop(stdin);
+    plan.limits.processes = plan.limits.processes.max(PROCESSES);
+    let mut running = launch(plan.clone()).await.context("cannot start the helper")?;
+    let whole = running.is_limited(&plan.limits);
+    let questions = serde_json::to_vec(&canary.questions(&plan, whole.is_some())?)?;
+    let (mut stdin, stdout, stderr) = running.pipes()?;
     let (mut said, mut complained) = (Vec::new(), Vec::new());
     let (mut stdout, mut stderr) = (stdout.take(MOST), stderr.take(MOST));
     let (out, err) = (stdout.read_to_end(&mut said), stderr.read_to_end(&mut complained));
-    let read = timeout(LONGEST, async { tokio::try_join!(out, err) }).await;
-    read.context("the helper takes too long")?.context("the helper cannot be heard")?;
-    running.wait().await?;
+    let ask = async {
+        // Who could not be started reads nothing, and says why.
+        let _ = stdin.write_all(&questions).await;
+        drop(stdin);
+        Ok(())
+    };
+    let read = timeout(LONGEST, async { tokio::try_join!(out, err, ask) }).await;
+    let ended = read.is_ok();
+    if let Ok(read) = read {
+        read.context("the helper cannot be heard")?;
+        running.wait().await?;
+    }
     if let Some(failure) = running.complaint(&complained) {
         bail!(failure);
     }
-    serde_json::from_slice(&said).context("the helper cannot be understood")
-}
-
-impl Isolation {
-    fn new(plan: &Plan, namespaces: bool, landlock: bool, facts: Facts) -> Self {
-        let level = match (namespaces, landlock) {
-            (true, _) => Level::Namespaces,
-            (false, true) => Level::Landlock,
-            (false, false) => Level::Process,
-        };
-        let lacks = [
-            (facts.user == 0, "it would run as root"),
-            (!facts.files, "it could read files that were not listed"),
-            (!plan.network && !facts.owns("net"), "it would have a network"),
-            (!facts.owns("user"), "the number of its processes could not be limited"),
-            (!facts.limits, "its limits would not be in force"),
-        ];
-        let lacks = lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, what)| what).collect();
-        Self { level, landlock, facts, lacks }
+    let mut facts: Facts = serde_json::from_slice(&said).with_context(|| {
+        format!("the probe cannot be understood: {}", String::from_utf8_lossy(&complained).trim())
+    })?;
+    // Somebody was left behind who still holds what the probe was heard by.
+    if let Some(check) = facts.checks.get_mut("processes-end") {
+        *check &= ended;
     }
-
-    /// The plan of a program that is to be shut in like this.
-    pub(crate) fn plan(&self, plan: &Plan) -> Plan {
-        Plan { namespaces: self.level == Level::Namespaces, landlock: self.landlock, ..plan.clone() }
-    }
-
-    /// The facts, as a card states them.
-    pub(crate) fn card(&self) -> Value {
-        let Facts { tmpfs, binds, writable_binds, .. } = self.facts;
-        let contained = ["mnt", "pid", "ipc"].iter().all(|kind| self.facts.owns(kind));
-        json!({
-            "level": self.level.as_str(),
-            "containall": contained && self.facts.files,
-            "cleanenv": true,
-            "writable_tmpfs": tmpfs,
-            "preflight_passed": self.lacks.is_empty(),
-            "preflight_allowed": true,
-            "binds_count": binds,
-            "binds_writable_count": writable_binds,
-        })
-    }
-}
-
-impl Level {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Namespaces => "namespaces",
-            Self::Landlock => "landlock",
-            Self::Process => "process",
-        }
-    }
-}
-
-impl Facts {
-    fn owns(&self, kind: &str) -> bool {
-        self.own.get(kind).copied().unwrap_or_default()
-    }
+    let clean = facts.environment.iter().all(|name| plan.environment.contains_key(name));
+    facts.checks.insert("clean-environment".to_owned(), clean);
+    Ok((facts, whole))
 }

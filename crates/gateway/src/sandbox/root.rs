@@ -9,7 +9,8 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, pivot_root};
 
-use super::plan::{Plan, WORK};
+use super::namespaces::NOBODY;
+use super::plan::{Namespaces, Plan, WORK};
 use super::rules::DEVICES;
 
 /// What every program needs, as far as it is there. Symbolic links stay what they are.
@@ -51,24 +52,33 @@ pub(super) fn readable(plan: &Plan) -> Vec<PathBuf> {
     needed.chain(plan.read.iter().cloned()).chain(plan.program.first().map(PathBuf::from)).collect()
 }
 
+/// What it is shown of the machine without a file system of its own.
+pub(super) fn shown(plan: &Plan) -> Binds {
+    let read = readable(plan).iter().filter(|path| path.exists()).count();
+    Binds { all: read + plan.write.len(), writable: plan.write.len() }
+}
+
 /// Puts the file system together and moves into it.
 pub(super) fn enter(plan: &Plan) -> io::Result<Binds> {
     // The sources, while the paths still mean what they mean outside.
     let read = resolved(&readable(plan), false)?;
     let write = resolved(&plan.write, true)?;
     mount_plain(None, "/", None, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None)?;
-    tmpfs(BASE, 1 << 20, "0755")?;
+    tmpfs(BASE, 1 << 20, 4096, "mode=0755")?;
     let below = |name: &str| format!("{BASE}{name}");
     fs::create_dir(below(OLD))?;
     fs::create_dir(below(NEW))?;
     pivot_root(BASE, below(OLD).as_str())?;
     chdir("/")?;
-    tmpfs(NEW, 1 << 20, "0755")?;
+    tmpfs(NEW, 1 << 20, 4096, "mode=0755")?;
     devices()?;
     for place in ["/proc", WORK] {
         fs::create_dir_all(format!("{NEW}{place}"))?;
     }
-    tmpfs(&format!("{NEW}{WORK}"), plan.limits.disk_bytes, "0700")?;
+    // Whoever makes the file system is the program's user, unless root does.
+    let by_root = plan.way.namespaces == Namespaces::OwnByRoot;
+    let owner = if by_root { format!("mode=0700,uid={NOBODY},gid={NOBODY}") } else { "mode=0700".to_owned() };
+    tmpfs(&format!("{NEW}{WORK}"), plan.limits.disk_bytes, plan.limits.files(), &owner)?;
     let mut binds = Binds::default();
     for (place, source) in read {
         binds.all += usize::from(bind(&place, &source, true)?);
@@ -80,10 +90,15 @@ pub(super) fn enter(plan: &Plan) -> io::Result<Binds> {
     names()?;
     // Where parts of /proc are hidden from us the kernel shows no other; a program can do without.
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    let has_proc = mount_plain(Some("proc"), &format!("{NEW}/proc"), Some("proc"), flags, None).is_ok();
-    if has_proc {
-        // The one in which it will be nobody, and no more.
-        let _ = fs::write(format!("{NEW}/proc/sys/user/max_user_namespaces"), "1");
+    let proc = format!("{NEW}/proc");
+    if mount_plain(Some("proc"), &proc, Some("proc"), flags, None).is_ok() {
+        if by_root {
+            let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
+            mount_plain(None, &proc, None, read_only | flags, None)?;
+        } else {
+            // The one in which it will be nobody, and no more.
+            let _ = fs::write(format!("{proc}/sys/user/max_user_namespaces"), "1");
+        }
     }
     move_in()?;
     Ok(binds)
@@ -217,8 +232,8 @@ fn move_in() -> io::Result<()> {
     Ok(())
 }
 
-fn tmpfs(target: &str, bytes: u64, mode: &str) -> io::Result<()> {
-    let data = format!("size={bytes},mode={mode}");
+fn tmpfs(target: &str, bytes: u64, files: u64, more: &str) -> io::Result<()> {
+    let data = format!("size={bytes},nr_inodes={files},{more}");
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount_plain(Some("tmpfs"), target, Some("tmpfs"), flags, Some(&data))
 }

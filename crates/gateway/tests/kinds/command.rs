@@ -222,10 +222,16 @@ async fn the_card_states_what_was_really_applied() {
     let extensions = card["capabilities"]["extensions"].as_array().expect("extensions");
     let runtime = extensions.iter().find(|extension| extension["uri"] == "urn:chancery:ext:runtime:v1");
     let isolation = &runtime.expect("the runtime is stated")["params"]["isolation"];
-    assert_eq!(isolation["level"], "namespaces");
-    for fact in ["containall", "cleanenv", "writable_tmpfs", "preflight_passed", "preflight_allowed"] {
+    assert_eq!(isolation["level"], "hardened");
+    for fact in ["containall", "cleanenv", "writable_tmpfs"] {
         assert_eq!(isolation[fact], true, "{fact}: {isolation}");
     }
+    let passed = isolation["preflight_passed"].as_array().expect("a list");
+    for name in ["uid-nonzero", "no-host-files", "no-network", "filtered-calls", "processes-end"] {
+        assert!(passed.contains(&Value::from(name)), "{name}: {isolation}");
+    }
+    assert_eq!(isolation["preflight_allowed"], serde_json::json!([]));
+    assert_eq!(isolation["network"], "none");
     assert_eq!(isolation["binds_writable_count"], 1);
     assert!(isolation["binds_count"].as_u64().expect("a number") >= 2, "{isolation}");
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Complaint;
 use crate::config::Usd;
+use crate::sandbox::CHECKS;
 
 /// A program that is run for each message.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -32,11 +33,14 @@ pub(crate) struct CommandSection {
     /// What is done if this machine cannot shut it in.
     #[serde(default)]
     pub(crate) isolation: CommandIsolation,
+    /// Checks of the sandbox that may fail, by the names that a card has for them in `preflight_passed`.
+    #[serde(default)]
+    pub(crate) preflight_allow: Vec<String>,
     /// So long it may take, in milliseconds.
     #[serde(default = "minute")]
     #[schemars(range(min = 1, max = 86_400_000))]
     pub(crate) max_duration_ms: u64,
-    /// So much memory for each of its processes, as address space.
+    /// So much memory for all of it where the gateway may make cgroups, else for each of its processes, as address space.
     #[serde(default = "gibibyte")]
     #[schemars(range(min = 1_048_576))]
     pub(crate) max_memory_bytes: u64,
@@ -52,6 +56,10 @@ pub(crate) struct CommandSection {
     #[serde(default = "processes")]
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) max_processes: u64,
+    /// So many processors it may keep busy, where the gateway may make cgroups.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 4096))]
+    pub(crate) max_cpus: u64,
     /// What a second costs besides the price of the call, in US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) price_per_second: Option<Usd>,
@@ -101,11 +109,13 @@ impl CommandSection {
             write: Vec::new(),
             network: CommandNetwork::default(),
             isolation: CommandIsolation::default(),
+            preflight_allow: Vec::new(),
             max_duration_ms: minute(),
             max_memory_bytes: gibibyte(),
             max_output_bytes: mebibyte(),
             max_disk_bytes: disk(),
             max_processes: processes(),
+            max_cpus: one(),
             price_per_second: None,
         }
     }
@@ -123,6 +133,10 @@ impl CommandSection {
             let relative = paths.iter().filter(|path| !path.is_absolute());
             complaints
                 .extend(relative.map(|path| (key, format!("`{}` is no absolute path", path.display()))));
+        }
+        for name in self.preflight_allow.iter().filter(|name| !CHECKS.contains(&name.as_str())) {
+            let what = format!("`{name}` is no check; there are {}", CHECKS.join(", "));
+            complaints.push(("preflight_allow", what));
         }
         for name in self.env.iter().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
             let what = format!("`{name}` is no name of a variable; its value is the gateway's own");
@@ -150,4 +164,8 @@ fn disk() -> u64 {
 
 fn processes() -> u64 {
     64
+}
+
+fn one() -> u64 {
+    1
 }

@@ -24,7 +24,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::task_keys::{TaskKey, TaskKeys};
 use super::{Modes, described};
 use crate::config::{AgentSection, CommandInput, CommandIsolation, CommandNetwork, CommandSection};
-use crate::sandbox::{Limits, Plan, Running, launch, preflight};
+use crate::sandbox::{Demand, Limits, Plan, Running, launch, preflight};
 use meter::{Meter, Rate};
 use output::Said;
 
@@ -50,15 +50,20 @@ pub(super) async fn build(section: &AgentSection, keys: &Arc<TaskKeys>) -> anyho
         section.command.as_ref().with_context(|| format!("agent `{name}` has no section `command`"))?;
     let plan = plan(command).with_context(|| format!("agent `{name}` cannot be run"))?;
     let relaxed = command.isolation == CommandIsolation::Relaxed;
+    let demand = Demand { relaxed, allowed: command.preflight_allow.clone() };
     let isolation =
-        preflight(&plan, relaxed).await.with_context(|| format!("agent `{name}` cannot be run"))?;
+        preflight(&plan, &demand).await.with_context(|| format!("agent `{name}` cannot be run"))?;
     if !isolation.lacks.is_empty() {
         let lacks = isolation.lacks.join(", ");
         tracing::warn!(
             agent = name,
             lacks,
-            "agent {name} runs with less isolation than is required: {lacks}"
+            "agent {name} runs with less isolation than is required, it fails {lacks}"
         );
+    }
+    let weaker = isolation.weaker().join(", ");
+    if !weaker.is_empty() {
+        tracing::info!(agent = name, weaker, "agent {name} is limited in part: {weaker}");
     }
     let runtime = json!({"runtime": "command", "isolation": isolation.card()});
     let agent = CommandAgent {
@@ -99,6 +104,7 @@ fn plan(command: &CommandSection) -> anyhow::Result<Plan> {
             disk_bytes: command.max_disk_bytes,
             processes: command.max_processes,
             cpu_seconds: command.max_duration_ms.div_ceil(1000),
+            cpus: command.max_cpus,
         },
         ..Plan::default()
     })
@@ -177,6 +183,9 @@ impl CommandAgent {
         let status = running.wait().await?;
         if let Some(failure) = running.complaint(&complaints) {
             return Err(failure.into());
+        }
+        if let Some(limit) = running.exceeded(&complaints) {
+            return Err(Failure::public(limit));
         }
         ended(status, complaints)
     }
