@@ -65,8 +65,8 @@ impl Folders {
         let mut known = self.0.lock();
         let mut seen = BTreeSet::new();
         for folder in folders {
-            let at = directory.join(&folder.folder);
-            let files = files(&at).unwrap_or_else(|problem| {
+            let path = directory.join(&folder.folder);
+            let files = files(&path).unwrap_or_else(|problem| {
                 problems.push(problem);
                 Vec::new()
             });
