@@ -229,11 +229,17 @@ fn start() -> (Running, Tenant, Tenant, tempfile::TempDir) {
     (running, tenant(FLOOD, noisy), tenant(QUIET, quiet), folder)
 }
 
+/// A call of the other one, which has to be answered. A hang is a failure; nothing that passes comes near it.
+async fn answered(quiet: &Tenant, agent: &str, body: &Value, more: &str) -> (String, String) {
+    let call = tokio::time::timeout(Duration::from_secs(60), quiet.call(agent, body, more));
+    call.await.expect("it does not hang").expect("an answer")
+}
+
 /// Sends a message that nobody waits long for, and gives the task's id.
 async fn sent(quiet: &Tenant, number: usize) -> String {
     let key = format!("Idempotency-Key: q{number}\r\n");
     let hello = send("SendMessage", &format!("hello {number}"), &json!({}));
-    let (status, answer) = quiet.call("echo", &hello, &key).await.expect("an answer");
+    let (status, answer) = answered(quiet, "echo", &hello, &key).await;
     assert_eq!(status, "200", "{answer}");
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
     answer["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
@@ -251,14 +257,12 @@ async fn one_tenant_floods_and_anothers_calls_all_succeed_in_bounded_memory() {
         if number < ROUNDS {
             tasks.push(sent(&quiet, number).await);
             let stream = send("SendStreamingMessage", "stream 3 0", &json!({}));
-            let (status, answer) = quiet.call("stream", &stream, "").await.expect("an answer");
+            let (status, answer) = answered(&quiet, "stream", &stream, "").await;
             assert!(status == "200" && answer.contains("TASK_STATE_COMPLETED"), "{status} {answer}");
         }
-        let (status, answer) =
-            quiet.call("echo", &ask("GetTask", &json!({"id": tasks[0]})), "").await.expect("an answer");
+        let (status, answer) = answered(&quiet, "echo", &ask("GetTask", &json!({"id": tasks[0]})), "").await;
         assert!(status == "200" && answer.contains("TASK_STATE_COMPLETED"), "{status} {answer}");
-        let (status, answer) =
-            quiet.call("echo", &ask("ListTasks", &json!({})), "").await.expect("an answer");
+        let (status, answer) = answered(&quiet, "echo", &ask("ListTasks", &json!({})), "").await;
         assert!(
             status == "200" && answer.contains(&format!("\"totalSize\":{}", tasks.len())),
             "{status} {answer}"
