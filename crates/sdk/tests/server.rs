@@ -97,7 +97,7 @@ async fn a_panic_in_extended_card_is_an_internal_error() {
 
 #[tokio::test]
 async fn limits_that_cannot_be_kept_to_are_problems() {
-    let (zero, ever) = (Duration::ZERO, Duration::MAX);
+    let (zero, ever, most) = (Duration::ZERO, Duration::MAX, usize::MAX);
     let none = ServerLimits {
         body_bytes: 0,
         header_timeout: zero,
@@ -117,7 +117,6 @@ async fn limits_that_cannot_be_kept_to_are_problems() {
         keep_alive: zero,
         drain: zero,
     };
-    let most = usize::MAX;
     let absurd = ServerLimits {
         body_bytes: most,
         header_timeout: ever,

@@ -1,6 +1,7 @@
 //! One tenant floods within its own limits, in every way at once: another's calls all succeed, nothing of it is lost, and the
 //! memory of the gateway stays bounded.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,10 +18,10 @@ use crate::started;
 
 const CONFIG: &str = r#"
 [server.limits]
-connections = 160
+connections = 200
 connections_per_source = 80
-streams = 48
-streams_per_caller = 24
+streams = 20
+streams_per_caller = 12
 unread_mib_per_caller = 16
 write_timeout_ms = 2000
 [store.limits]
@@ -39,9 +40,11 @@ name = "stream"
 kind = "builtin"
 "#;
 
-/// Where the one who floods comes from. The other one comes from elsewhere.
+/// Where the one who floods comes from, and where its connections come from that say next to nothing. The other one comes from
+/// elsewhere.
 const FLOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-const QUIET: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+const IDLE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+const QUIET: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
 /// What the gateway may take at most, in KiB. Unread lists alone would take more, if they were not bounded.
 const MOST_KIB: usize = 512 << 10;
@@ -85,6 +88,14 @@ impl Tenant {
         Ok(stream)
     }
 
+    /// Asks, and reads no more than that there is an answer; none if it is a refusal.
+    async fn begin(&self, agent: &str, body: &Value) -> Option<TcpStream> {
+        let mut stream = self.ask(agent, body, "").await.ok()?;
+        let mut begins = [0; "HTTP/1.1 200".len()];
+        stream.read_exact(&mut begins).await.ok()?;
+        (&begins == b"HTTP/1.1 200").then_some(stream)
+    }
+
     /// Asks and reads; the status and the answer.
     async fn call(&self, agent: &str, body: &Value, more: &str) -> std::io::Result<(String, String)> {
         let mut stream = self.ask(agent, body, more).await?;
@@ -106,9 +117,9 @@ fn ask(method: &str, params: &Value) -> Value {
 }
 
 impl Flood {
-    /// Whether to go on; counts what was done.
-    fn goes_on(&self, kind: usize) -> bool {
-        self.done[kind].fetch_add(1, Ordering::Relaxed);
+    /// Counts what was done, if it was, and says whether to go on.
+    fn goes_on(&self, kind: usize, done: usize) -> bool {
+        self.done[kind].fetch_add(done, Ordering::Relaxed);
         !self.over.load(Ordering::Relaxed)
     }
 
@@ -120,75 +131,79 @@ impl Flood {
 /// Everything at once. What is refused was too much, and is tried again.
 fn flood(tenant: &Tenant, deaf: SocketAddr) -> (Arc<Flood>, JoinSet<()>) {
     let (flood, mut all) = (Arc::new(Flood::default()), JoinSet::new());
-    for worker in 0..2_usize {
-        // Tasks and keys, each with a webhook that nobody answers.
-        let (its, one) = (flood.clone(), tenant.clone());
-        all.spawn(async move {
-            let text = "x".repeat(100_000);
-            let webhook = json!({"taskPushNotificationConfig": {"url": format!("http://{deaf}/")}});
-            for number in 0.. {
-                let key = format!("Idempotency-Key: k{worker}-{number}\r\n");
-                let _ = one.call("echo", &send("SendMessage", &text, &webhook), &key).await;
-                let _ = one.call("echo", &send("SendMessage", &text, &json!({})), "").await;
-                if !its.goes_on(0) {
-                    return;
-                }
-            }
-        });
-        // Lists that are read, for nothing.
-        let (its, one) = (flood.clone(), tenant.clone());
-        all.spawn(async move {
-            let list = ask("ListTasks", &json!({"includeArtifacts": true, "pageSize": 100}));
-            while its.goes_on(1) {
-                let _ = one.call("echo", &list, "").await;
-            }
-        });
+    for worker in 0..2 {
+        all.spawn(tasks_and_webhooks(flood.clone(), tenant.clone(), worker, deaf));
+        all.spawn(lists(flood.clone(), tenant.clone()));
     }
-    // Lists that are not read.
-    let (its, one) = (flood.clone(), tenant.clone());
-    all.spawn(async move {
-        let list = ask("ListTasks", &json!({"includeArtifacts": true, "pageSize": 100}));
-        let mut unread = std::collections::VecDeque::new();
-        while its.goes_on(2) {
-            unread.extend(one.ask("echo", &list, "").await.ok());
-            if unread.len() > 60 {
-                unread.pop_front();
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    // Streams that go on.
-    let (its, one) = (flood.clone(), tenant.clone());
-    all.spawn(async move {
-        let mut open = std::collections::VecDeque::new();
-        while its.goes_on(3) {
-            open.extend(
-                one.ask("stream", &send("SendStreamingMessage", "stream 1000 60000", &json!({})), "")
-                    .await
-                    .ok(),
-            );
-            if open.len() > 40 {
-                open.pop_front();
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    // Connections that say one byte.
-    let (its, one) = (flood.clone(), tenant.clone());
-    all.spawn(async move {
-        let mut open = std::collections::VecDeque::new();
-        while its.goes_on(4) {
-            if let Ok(mut stream) = one.connect().await {
-                let _ = stream.write_all(b"P").await;
-                open.push_back(stream);
-            }
-            if open.len() > 300 {
-                open.pop_front();
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    });
+    let list = ask("ListTasks", &json!({"includeArtifacts": true, "pageSize": 100}));
+    all.spawn(unread(flood.clone(), tenant.clone(), 2, ("echo", list), 30));
+    let stream = send("SendStreamingMessage", "stream 1000 60000", &json!({}));
+    all.spawn(unread(flood.clone(), tenant.clone(), 3, ("stream", stream), 30));
+    all.spawn(idle_connections(flood.clone(), Tenant { from: IDLE, ..tenant.clone() }));
     (flood, all)
+}
+
+/// Tasks and keys, each with a webhook that nobody answers.
+async fn tasks_and_webhooks(flood: Arc<Flood>, tenant: Tenant, worker: usize, deaf: SocketAddr) {
+    let text = "x".repeat(100_000);
+    let webhook = json!({"taskPushNotificationConfig": {"url": format!("http://{deaf}/")}});
+    for number in 0.. {
+        let key = format!("Idempotency-Key: k{worker}-{number}\r\n");
+        let told = tenant.call("echo", &send("SendMessage", &text, &webhook), &key).await;
+        let plain = tenant.call("echo", &send("SendMessage", &text, &json!({})), "").await;
+        let done = [told, plain].into_iter().flatten().filter(|(status, _)| status == "200").count();
+        if !flood.goes_on(0, done) {
+            return;
+        }
+    }
+}
+
+/// Lists that are read, for nothing.
+async fn lists(flood: Arc<Flood>, tenant: Tenant) {
+    let list = ask("ListTasks", &json!({"includeArtifacts": true, "pageSize": 100}));
+    loop {
+        let listed = tenant.call("echo", &list, "").await;
+        if !flood.goes_on(1, usize::from(listed.is_ok_and(|(status, _)| status == "200"))) {
+            return;
+        }
+    }
+}
+
+/// Answers that are not read, so many at a time. Each is dropped a while after it was cut off, or in the end.
+async fn unread(flood: Arc<Flood>, tenant: Tenant, kind: usize, call: (&'static str, Value), most: usize) {
+    let mut open = VecDeque::new();
+    let mut turns = 0;
+    loop {
+        let begun = tenant.begin(call.0, &call.1).await;
+        if !flood.goes_on(kind, usize::from(begun.is_some())) {
+            return;
+        }
+        open.extend(begun);
+        turns += 1;
+        if open.len() > most || turns % 20 == 0 {
+            open.pop_front();
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Connections that say one byte.
+async fn idle_connections(flood: Arc<Flood>, tenant: Tenant) {
+    let mut open = VecDeque::new();
+    loop {
+        let mut done = 0;
+        if let Ok(mut stream) = tenant.connect().await {
+            done = usize::from(stream.write_all(b"P").await.is_ok());
+            open.push_back(stream);
+        }
+        if !flood.goes_on(4, done) {
+            return;
+        }
+        if open.len() > 300 {
+            open.pop_front();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 fn resident_kib(gateway: &Running) -> usize {
@@ -214,11 +229,17 @@ fn start() -> (Running, Tenant, Tenant, tempfile::TempDir) {
     (running, tenant(FLOOD, noisy), tenant(QUIET, quiet), folder)
 }
 
+/// A call of the other one, which has to be answered. A hang is a failure; nothing that passes comes near it.
+async fn answered(quiet: &Tenant, agent: &str, body: &Value, more: &str) -> (String, String) {
+    let call = tokio::time::timeout(Duration::from_secs(60), quiet.call(agent, body, more));
+    call.await.expect("it does not hang").expect("an answer")
+}
+
 /// Sends a message that nobody waits long for, and gives the task's id.
 async fn sent(quiet: &Tenant, number: usize) -> String {
     let key = format!("Idempotency-Key: q{number}\r\n");
     let hello = send("SendMessage", &format!("hello {number}"), &json!({}));
-    let (status, answer) = quiet.call("echo", &hello, &key).await.expect("an answer");
+    let (status, answer) = answered(quiet, "echo", &hello, &key).await;
     assert_eq!(status, "200", "{answer}");
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
     answer["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
@@ -236,14 +257,12 @@ async fn one_tenant_floods_and_anothers_calls_all_succeed_in_bounded_memory() {
         if number < ROUNDS {
             tasks.push(sent(&quiet, number).await);
             let stream = send("SendStreamingMessage", "stream 3 0", &json!({}));
-            let (status, answer) = quiet.call("stream", &stream, "").await.expect("an answer");
+            let (status, answer) = answered(&quiet, "stream", &stream, "").await;
             assert!(status == "200" && answer.contains("TASK_STATE_COMPLETED"), "{status} {answer}");
         }
-        let (status, answer) =
-            quiet.call("echo", &ask("GetTask", &json!({"id": tasks[0]})), "").await.expect("an answer");
+        let (status, answer) = answered(&quiet, "echo", &ask("GetTask", &json!({"id": tasks[0]})), "").await;
         assert!(status == "200" && answer.contains("TASK_STATE_COMPLETED"), "{status} {answer}");
-        let (status, answer) =
-            quiet.call("echo", &ask("ListTasks", &json!({})), "").await.expect("an answer");
+        let (status, answer) = answered(&quiet, "echo", &ask("ListTasks", &json!({})), "").await;
         assert!(
             status == "200" && answer.contains(&format!("\"totalSize\":{}", tasks.len())),
             "{status} {answer}"
