@@ -42,7 +42,7 @@ pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
             "members": members(&desk, &agent),
         })
     });
-    Json(json!({ "agents": agents.collect::<Vec<_>>() }))
+    Json(json!({ "agents": agents.collect::<Vec<_>>(), "leftOut": desk.reloader.left_out() }))
 }
 
 pub(super) async fn breakers(State(desk): State<Arc<Desk>>) -> Json<Value> {

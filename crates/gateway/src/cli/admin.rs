@@ -124,22 +124,13 @@ impl Action {
             text.push('\n');
         };
         match self {
-            Self::Agents => each(&told["agents"], |agent| {
-                let contained =
-                    agent["contained"].as_str().map(|why| format!("contained: {}", printable(why)));
-                line(&[
-                    field(agent, "name"),
-                    field(agent, "kind"),
-                    health(agent),
-                    standing(&agent["reach"]),
-                    calls(agent),
-                    contained.unwrap_or_default(),
-                ]);
-                each(&agent["members"], |member| {
-                    let name = format!("  {}", field(member, "name"));
-                    line(&[name, health(member), standing(member), calls(member)]);
+            Self::Agents => {
+                each(&told["agents"], |agent| agent_lines(agent, &mut line));
+                each(&told["leftOut"], |one| {
+                    let (name, fleet) = (field(one, "name"), field(one, "discoveredIn"));
+                    line(&[format!("left out: {name} of {fleet}: {}", field(one, "reason"))]);
                 });
-            }),
+            }
             Self::Breakers => each(&told["pools"], |pool| {
                 each(&pool["members"], |member| {
                     line(&[
@@ -187,6 +178,23 @@ fn branches(calls: &Value, depth: usize, line: &mut impl FnMut(usize, &Value)) {
 
 fn field(of: &Value, name: &str) -> String {
     of[name].as_str().map(printable).unwrap_or_default()
+}
+
+/// An agent, and the members of it if it is a pool.
+fn agent_lines(agent: &Value, line: &mut impl FnMut(&[String])) {
+    let contained = agent["contained"].as_str().map(|why| format!("contained: {}", printable(why)));
+    line(&[
+        field(agent, "name"),
+        field(agent, "kind"),
+        health(agent),
+        standing(&agent["reach"]),
+        calls(agent),
+        contained.unwrap_or_default(),
+    ]);
+    each(&agent["members"], |member| {
+        let name = format!("  {}", field(member, "name"));
+        line(&[name, health(member), standing(member), calls(member)]);
+    });
 }
 
 /// How it is, and what is wrong.

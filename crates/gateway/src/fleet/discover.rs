@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use chancery_sdk::egress::{Egress, Web};
-use chancery_sdk::{WELL_KNOWN_CARD, is_agent_name};
+use chancery_sdk::{Client, WELL_KNOWN_CARD, is_agent_name};
 use http::{HeaderMap, HeaderValue, Uri};
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -25,9 +25,26 @@ const MOST_PAGES: usize = 100;
 /// How often to look whether it is time to ask anybody.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Who was found in other fleets, by the URL that was asked.
+/// How much of a name or a reason is told that another fleet has written.
+const MOST_TOLD: usize = 300;
+
+/// Who was found in other fleets.
 #[derive(Default)]
-pub(crate) struct Discovered(Mutex<HashMap<String, BTreeMap<String, String>>>);
+pub(crate) struct Discovered {
+    /// Where each member is, by the URL that was asked and its name there.
+    found: Mutex<HashMap<String, BTreeMap<String, String>>>,
+    left_out: Mutex<Vec<LeftOut>>,
+}
+
+/// A member of another fleet that cannot be one here, and why. It harms neither the others nor the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LeftOut {
+    discovered_in: String,
+    /// Its name there.
+    name: String,
+    reason: String,
+}
 
 /// A member as another fleet lists it.
 #[derive(Deserialize)]
@@ -49,11 +66,11 @@ struct Page {
 }
 
 impl Discovered {
-    /// The agents that were found, as though the configuration had them. None of them takes a name that is taken.
+    /// The agents that were found, as though the configuration had them. Whoever cannot be one is left out.
     pub(super) fn agents(&self, config: &Config) -> Vec<AgentSection> {
         let mut taken: BTreeSet<String> = config.agent.iter().map(|agent| agent.name.clone()).collect();
-        let found = self.0.lock();
-        let mut agents = Vec::new();
+        let found = self.found.lock();
+        let (mut agents, mut left_out) = (Vec::new(), Vec::new());
         for section in &config.discover {
             let there = found.get(&section.url).map_or(0, BTreeMap::len);
             if there > section.max_agents {
@@ -61,24 +78,42 @@ impl Discovered {
                 tracing::warn!(url, "{there} agents are there, of which {most} are taken: `max_agents`");
             }
             for (name, url) in found.get(&section.url).into_iter().flatten().take(section.max_agents) {
-                let name = format!("{}-{name}", section.prefix);
-                if !is_agent_name(&name) || RESERVED.contains(&name.as_str()) || !taken.insert(name.clone()) {
-                    tracing::warn!(
-                        url = section.url,
-                        name,
-                        "`{name}` cannot be the name of an agent found elsewhere"
-                    );
+                let ours = format!("{}-{name}", section.prefix);
+                if let Some(reason) = unfit(&ours, url, &taken) {
+                    let (name, reason) = (told(name), told(&reason));
+                    left_out.push(LeftOut { discovered_in: section.url.clone(), name, reason });
                     continue;
                 }
-                agents.push(agent(section, &name, url));
+                agents.push(agent(section, &ours, url));
+                taken.insert(ours);
             }
         }
+        drop(found);
+        self.leave_out(left_out);
         agents
+    }
+
+    /// Those that cannot be members here.
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
+        self.left_out.lock().clone()
+    }
+
+    /// Writes down who cannot be a member. Each is logged when it is first seen so.
+    fn leave_out(&self, left_out: Vec<LeftOut>) {
+        let mut known = self.left_out.lock();
+        for LeftOut { discovered_in, name, reason } in left_out.iter().filter(|one| !known.contains(one)) {
+            tracing::warn!(
+                url = discovered_in,
+                name,
+                "`{name}` of the fleet at {discovered_in} is left out: {reason}"
+            );
+        }
+        *known = left_out;
     }
 
     /// Writes down who is there, and says whether that is anything new.
     fn note(&self, url: &str, members: BTreeMap<String, String>) -> bool {
-        let mut found = self.0.lock();
+        let mut found = self.found.lock();
         let known = found.entry(url.to_owned()).or_default();
         let is_new = *known != members;
         *known = members;
@@ -87,8 +122,24 @@ impl Discovered {
 
     /// Forgets fleets that are asked no more.
     fn retain(&self, sections: &[DiscoverSection]) {
-        self.0.lock().retain(|url, _| sections.iter().any(|section| section.url == *url));
+        self.found.lock().retain(|url, _| sections.iter().any(|section| section.url == *url));
     }
+}
+
+/// Why somebody who was found cannot be an agent of this name at this URL.
+fn unfit(name: &str, url: &str, taken: &BTreeSet<String>) -> Option<String> {
+    if !is_agent_name(name) || RESERVED.contains(&name) {
+        return Some(format!("`{name}` cannot be the name of an agent here"));
+    }
+    if taken.contains(name) {
+        return Some(format!("there is another agent `{name}` here"));
+    }
+    Client::builder().connect_later(url).err().map(|error| error.to_string())
+}
+
+/// What another fleet has written, for a log and a terminal.
+fn told(text: &str) -> String {
+    text.chars().take(MOST_TOLD).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn agent(section: &DiscoverSection, name: &str, url: &str) -> AgentSection {
@@ -144,7 +195,7 @@ async fn ask(
     let limit = outbound.connect_timeout() + outbound.read_timeout();
     let listed = timeout(limit, listed(&web, section)).await.context("it takes too long")??;
     // What it has found elsewhere itself is to be found there, or two fleets would find each other for ever.
-    let own = listed.into_iter().filter(|member| !member.discovered && is_agent_name(&member.name));
+    let own = listed.into_iter().filter(|member| !member.discovered);
     let members: BTreeMap<_, _> = own.map(|member| (member.name, member.url)).collect();
     if members.len() > section.max_agents {
         let (there, most) = (members.len(), section.max_agents);

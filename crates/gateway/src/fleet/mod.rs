@@ -45,7 +45,7 @@ use health::Findings;
 
 pub(crate) use address::{Addresses, RESERVED};
 pub(crate) use build::{Agents, build};
-use discover::Discovered;
+use discover::{Discovered, LeftOut};
 pub(crate) use health::{Asked, Health};
 pub(crate) use reload::{Beside, Load, Reloader, read};
 pub(crate) use roster::{Member, Roster};

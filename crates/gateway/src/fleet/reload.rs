@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 
 use super::build::{Agents, build};
-use super::{Discovered, Fleet, Formation};
+use super::{Discovered, Fleet, Formation, LeftOut};
 use crate::config::{AgentKind, AgentSection, Config, Folders, Standing, directory};
 use crate::govern::{Governor, breaker, pools};
 use crate::kinds::Surroundings;
@@ -132,6 +132,11 @@ impl Reloader {
 
     pub(crate) fn fleet(&self) -> &Arc<Fleet> {
         &self.fleet
+    }
+
+    /// Members of other fleets that cannot be members here.
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
+        self.discovered.left_out()
     }
 
     pub(super) fn discovered(&self) -> &Discovered {

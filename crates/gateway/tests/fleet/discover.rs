@@ -83,6 +83,47 @@ async fn names_are_never_taken_from_our_own_and_what_was_found_is_not_found_agai
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_member_is_left_out_with_a_reason_and_keeps_nothing_from_being_changed() {
+    let there = Gateway::start(ECHO);
+    let url = there.agent("echo");
+    let listed = json!({"agents": [
+        {"name": "ok", "url": url},
+        {"name": "passwd", "url": "file:///etc/passwd"},
+        {"name": "user", "url": format!("http://bob:hunter2@{}/agents/echo", there.place())},
+        {"name": "socket", "url": "ws://host.example"},
+        {"name": "No \u{1b}Name", "url": url},
+    ]});
+    let fleet = format!("{}/agents/", crate::http::always(listed.to_string()).await);
+    let far = discover(&fleet, "far", "");
+    let here = Gateway::start(&format!("{ASK}{far}"));
+    until_named(&here, &["ask", "far-ok"]).await;
+    let told: Value = serde_json::from_str(&here.run(&["admin", "agents", "-o", "json"])).expect("JSON");
+    let left_out = told["leftOut"].as_array().expect("a list");
+    let why = |name: &str| {
+        let one = left_out.iter().find(|one| one["name"].as_str().is_some_and(|known| known.contains(name)));
+        let one = one.unwrap_or_else(|| panic!("{name}: {told}"));
+        assert_eq!(one["discoveredIn"], fleet);
+        one["reason"].as_str().expect("a reason").to_owned()
+    };
+    assert!(why("passwd").contains("is no agent's URL"), "{told}");
+    assert!(why("user").contains("credentials do not belong into a URL"), "{told}");
+    assert!(why("socket").contains("must begin with http:// or https://"), "{told}");
+    assert!(why("Name").contains("cannot be the name of an agent"), "{told}");
+    assert!(here.run(&["admin", "agents"]).contains("left out: passwd of "));
+    // What the operator changes counts, security above all.
+    here.configure(&format!("{ASK}{STREAM}{far}[policy.default]\noperations = [\"GetTask\"]\n"));
+    until("nobody may send", async || {
+        let agents = get(&format!("{}/agents/", here.url()), &[]).await.json();
+        agents["agents"].as_array().is_some_and(Vec::is_empty)
+    })
+    .await;
+    here.run(&["admin", "reload"]);
+    let log = here.log();
+    assert_eq!(log.lines().filter(|line| line.contains("`passwd` of the fleet")).count(), 1, "{log}");
+    assert!(!log.contains("hunter2") && !told.to_string().contains("hunter2"), "{log} {told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_are_taken_as_the_operator_says_and_none_on_this_machine_that_another_names() {
     let there = Gateway::start(&format!("{ECHO}{STREAM}{ASK}"));
     let here = Gateway::start(&discover(there.url(), "far", "max_agents = 2"));

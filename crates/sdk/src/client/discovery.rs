@@ -74,10 +74,23 @@ enum Wanted {
     Anew,
 }
 
+/// A URL as it may be shown: who has put a password into it has not meant it for a log.
+fn without_user(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.rfind('@') {
+        Some(at) => format!("{scheme}://…{}", &rest[at..]),
+        None => url.to_owned(),
+    }
+}
+
 impl Discovery {
     /// Takes the agent's URL, or that of its card. The second is the origin that the user named.
     pub(crate) fn new(url: &str) -> Result<(Self, Origin), ClientError> {
-        let problem = |why: &str| ClientError::Configuration(format!("`{url}` is no agent's URL: {why}"));
+        let problem = |why: &str| {
+            let url = without_user(url);
+            ClientError::Configuration(format!("`{url}` is no agent's URL: {why}"))
+        };
         let given: Uri = url.parse().map_err(|_| problem("it cannot be read"))?;
         let named = Origin::of(&given).map_err(problem)?;
         let places = if given.path().ends_with(".json") {
