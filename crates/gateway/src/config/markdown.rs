@@ -65,8 +65,8 @@ impl Folders {
         let mut known = self.0.lock();
         let mut seen = BTreeSet::new();
         for folder in folders {
-            let path = directory.join(&folder.folder);
-            let files = files(&path).unwrap_or_else(|problem| {
+            let folder_path = directory.join(&folder.folder);
+            let files = files(&folder_path).unwrap_or_else(|problem| {
                 problems.push(problem);
                 Vec::new()
             });
@@ -175,8 +175,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
 
 fn read(file: &Path, folder: &MarkdownSection) -> Result<AgentSection, Vec<Problem>> {
     let problem = |what: String| vec![Problem::new(at(file, 1, 1), "", what)];
-    let bytes =
-        read_foreign(file, LARGEST).map_err(|error| problem(format!("cannot read it: {error}")))?;
+    let bytes = read_foreign(file, LARGEST).map_err(|error| problem(format!("cannot read it: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|_| problem("it is no text in UTF-8".to_owned()))?;
     parse(file, &text, folder)
 }
@@ -391,7 +390,8 @@ fn taken_already(file: &Path, name: &str) -> Problem {
 
 fn claimed_twice(file: &Path, other: &Path, name: &str) -> Problem {
     let other = other.display();
-    let what = format!("{other} says that it is agent `{name}`, too; both are left out until one has another name");
+    let what =
+        format!("{other} says that it is agent `{name}`, too; both are left out until one has another name");
     Problem::new(at(file, 1, 1), "name", what)
 }
 

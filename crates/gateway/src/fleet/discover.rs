@@ -10,8 +10,8 @@ use chancery_sdk::egress::{Egress, Web};
 use chancery_sdk::{Client, WELL_KNOWN_CARD, is_agent_name};
 use http::{HeaderMap, HeaderValue, Uri};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -139,7 +139,7 @@ fn unfit(name: &str, url: &str, taken: &BTreeSet<String>) -> Option<String> {
 
 /// What another fleet has written, for a log and a terminal.
 fn told(text: &str) -> String {
-    text.chars().take(MOST_TOLD).flat_map(char::escape_debug).collect()
+    text.chars().take(MOST_TOLD).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn agent(section: &DiscoverSection, name: &str, url: &str) -> AgentSection {

@@ -105,7 +105,7 @@ async fn a_bad_member_is_left_out_with_a_reason_and_keeps_nothing_from_being_cha
         assert_eq!(one["discoveredIn"], fleet);
         one["reason"].as_str().expect("a reason").to_owned()
     };
-    assert!(why("passwd").contains("must begin with http:// or https://"), "{told}");
+    assert!(why("passwd").contains("is no agent's URL"), "{told}");
     assert!(why("user").contains("credentials do not belong into a URL"), "{told}");
     assert!(why("socket").contains("must begin with http:// or https://"), "{told}");
     assert!(why("Name").contains("cannot be the name of an agent"), "{told}");

@@ -192,7 +192,9 @@ async fn no_file_draws_messages_that_are_for_a_skill_of_the_configuration() {
     write(folder.path(), "thief.md", thief);
     let config = |exposed: bool, may_define: &str| {
         let (bank, at) = (payer(exposed), folder.path());
-        format!("{bank}[[markdown]]\nfolder = {at:?}\nmay_define = [\"command\"{may_define}]\n[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n")
+        format!(
+            "{bank}[[markdown]]\nfolder = {at:?}\nmay_define = [\"command\"{may_define}]\n[[agent]]\nname = \"echo\"\nkind = \"builtin\"\n"
+        )
     };
     let gateway = Gateway::start(&config(true, ""));
     let fleet = Client::connect(gateway.url()).await.expect("it has a card");
@@ -223,15 +225,26 @@ async fn no_file_takes_the_name_of_another() {
     until("what is read after it", async || names(&gateway).await == ["echo", "yes", "zebra"]).await;
     assert_eq!(say(&gateway, "zebra", "hello").await, "HELLO");
     let log = gateway.log();
-    let is_told = |line: &str| line.contains("a.md") && line.contains("there is another agent `zebra` already");
+    let is_told =
+        |line: &str| line.contains("a.md") && line.contains("there is another agent `zebra` already");
     assert!(log.lines().any(is_told), "{log}");
 }
 
 #[tokio::test]
 async fn no_file_takes_a_reserved_name() {
     const RESERVED: [&str; 12] = [
-        "a2a", "admin", "agents", "anonymous", "card", "fleet", "healthz", "livez", "readyz", "schemas",
-        "tasks", "v1",
+        "a2a",
+        "admin",
+        "agents",
+        "anonymous",
+        "card",
+        "fleet",
+        "healthz",
+        "livez",
+        "readyz",
+        "schemas",
+        "tasks",
+        "v1",
     ];
     let (gateway, folder) = start(&[]);
     for name in RESERVED {

@@ -76,7 +76,11 @@ fn names_that_nobody_can_have_are_refused_when_they_are_given() {
         ("a\u{1b}[2J", "has no control characters"),
         (long.as_str(), "has at most 256 bytes"),
     ] {
-        for flags in [["--caller", name, "--realm", "r"], ["--caller", "a", "--realm", name], ["--caller", "a", "--group", name]] {
+        for flags in [
+            ["--caller", name, "--realm", "r"],
+            ["--caller", "a", "--realm", name],
+            ["--caller", "a", "--group", name],
+        ] {
             let folder = folder(ECHO);
             let made = chancery(folder.path()).args(["key", "create"]).args(flags).output().expect("it runs");
             let said = String::from_utf8(made.stderr).expect("it prints text");
@@ -85,7 +89,9 @@ fn names_that_nobody_can_have_are_refused_when_they_are_given() {
             assert!(!folder.path().join("chancery-data/keys.json").exists());
         }
         for (agent, realm, group) in [(name, "r", "g"), ("a", name, "g"), ("a", "r", name)] {
-            let known = format!("[[identity.agent]]\nname = {agent:?}\nid = \"{id}\"\nrealm = {realm:?}\ngroups = [{group:?}]\n");
+            let known = format!(
+                "[[identity.agent]]\nname = {agent:?}\nid = \"{id}\"\nrealm = {realm:?}\ngroups = [{group:?}]\n"
+            );
             let folder = folder(&format!("{}{ECHO}", known.replace("\\u{1b}", "\\u001b")));
             let ran = chancery(folder.path()).arg("check").output().expect("it runs");
             let said = String::from_utf8(ran.stderr).expect("it prints text");

@@ -39,7 +39,8 @@ const PORTS_OF_OTHERS: [u16; 36] = [
 
 /// What names end with that mean something only where they are used.
 #[cfg(feature = "server")]
-const INSIDE: [&str; 8] = ["corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost"];
+const INSIDE: [&str; 8] =
+    ["corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost"];
 
 // === impl Checked ===
 

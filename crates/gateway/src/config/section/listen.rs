@@ -236,8 +236,9 @@ impl ServerSection {
                 let what = format!("`{range}` is no range of addresses, such as `10.0.0.0/8`, nor `unix`");
                 complaints.push(("trusted_proxies", what));
             } else if is_everybody(range) {
-                let what =
-                    format!("`{range}` is everybody, who could then say where they come from; name the proxies");
+                let what = format!(
+                    "`{range}` is everybody, who could then say where they come from; name the proxies"
+                );
                 complaints.push(("trusted_proxies", what));
             }
         }
