@@ -85,7 +85,14 @@ impl CgroupTree {
             make(&root.join(OWN))?;
             write(&root.join(OWN), "cgroup.procs", "0")?;
         }
-        write(root, "cgroup.subtree_control", "+memory +pids +cpu")?;
+        if let Err(error) = write(root, "cgroup.subtree_control", "+memory +pids +cpu") {
+            if !is_leaf {
+                // Somebody else is in there. All is left as it was.
+                let _ = write(root, "cgroup.procs", "0");
+                let _ = fs::remove_dir(root.join(OWN));
+            }
+            return Err(error);
+        }
         let tree = Self { root: root.to_owned() };
         tree.sweep();
         Ok(Some(tree))
@@ -229,6 +236,16 @@ mod tests {
         assert!(CgroupTree::take(folder.path()).expect("it can be read").is_none());
         assert!(!folder.path().join(OWN).exists(), "nothing was moved");
         assert!(CgroupTree::take(&folder.path().join("absent")).is_err());
+    }
+
+    #[test]
+    fn a_part_that_others_are_in_is_left_as_it_was() {
+        let folder = fake("cpu memory pids\n");
+        // What cannot be written to, as where there are processes.
+        fs::create_dir(folder.path().join("cgroup.subtree_control")).expect("a folder");
+        let error = CgroupTree::take(folder.path()).expect_err("it cannot be divided");
+        assert!(error.to_string().contains("cgroup.subtree_control"), "{error}");
+        assert_eq!(read(&folder.path().join("cgroup.procs")), "0", "the gateway is back");
     }
 
     #[test]

@@ -71,7 +71,7 @@ struct Compared {
 }
 
 /// What is tried besides what depends on the gateway.
-const LINES: [&str; 24] = [
+const LINES: [&str; 25] = [
     "user",
     "groups",
     "environment",
@@ -96,6 +96,7 @@ const LINES: [&str; 24] = [
     "unshare_kind 10000000",
     "prefer_life",
     "list_folder /usr/..",
+    "first_line /proc/self/oom_score_adj",
 ];
 
 impl Compared {
@@ -138,6 +139,7 @@ impl Compared {
         self.fact("binds_writable_count", u8::from(self.name == "shut"));
         if self.setting.has_namespaces() {
             assert_eq!(self.found["host_name"], "sandbox");
+            assert_eq!(self.found["first_line /proc/self/oom_score_adj"], "800");
             assert_eq!(self.card["binds_count"].to_string(), self.found["count_binds"], "{}", self.card);
             let writable = self.card["binds_writable_count"].to_string();
             assert_eq!(writable, self.found["count_binds writable"], "{}", self.card);
