@@ -175,7 +175,12 @@ impl Place {
         // Where everything is written first must be on the same file system as what it becomes.
         let folder = tempfile::tempdir_in(&self.data).context("cannot make a temporary directory")?;
         match (seal::is_sealed(&mut file)?, passphrase) {
-            (false, _) => unpack(file, folder.path()),
+            (false, None) => unpack(file, folder.path()),
+            (false, Some(_)) => bail!(
+                "{} is not sealed, so no passphrase shows who made it; restore a sealed backup, or this one without \
+                 `--passphrase-file` and CHANCERY_BACKUP_PASSPHRASE_FILE",
+                from.display()
+            ),
             (true, Some(passphrase)) => unpack(seal::Opening::begin(file, passphrase)?, folder.path()),
             (true, None) => {
                 bail!("{} is sealed; give its passphrase with `--passphrase-file`", from.display())

@@ -169,3 +169,9 @@ fn only_a_whole_backup_is_restored() {
         }
     }
 }
+
+#[test]
+fn with_a_passphrase_only_a_sealed_backup_is_restored() {
+    let (done, said, left) = restored(&plain_backup(), &["--passphrase-file", "passphrase"]);
+    assert!(!done && left == 0 && said.contains("is not sealed") && said.contains("without"), "{said}");
+}
