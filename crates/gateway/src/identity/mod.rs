@@ -90,7 +90,7 @@ impl Identities {
         plane: Arc<Plane>,
     ) -> ServerBuilder {
         let (authenticator, keys) = (self.authenticator.clone(), self.keys.clone());
-        let mut server = server.authenticate(move |head| match of_a_turn(&turns, head) {
+        let mut server = server.authenticate(move |head| match of_a_turn(&turns, head)? {
             Some(caller) => Ok(caller),
             None => authenticate(&authenticator, &keys, head),
         });
@@ -104,8 +104,12 @@ impl Identities {
 }
 
 /// An agent that runs here, in the middle of a turn.
-fn of_a_turn(turns: &TaskKeys, head: &Parts) -> Option<Caller> {
-    turns.caller(only(head, "authorization").ok()??)
+fn of_a_turn(turns: &TaskKeys, head: &Parts) -> Result<Option<Caller>, Error> {
+    let caller = only(head, "authorization")?.and_then(|said| turns.caller(said));
+    if caller.is_some() && head.headers.contains_key(API_KEY_HEADER) {
+        return Err(Unauthenticated::Twice.into());
+    }
+    Ok(caller)
 }
 
 fn authenticate(authenticator: &Authenticator, keys: &LiveKeys, head: &Parts) -> Result<Caller, Error> {

@@ -313,3 +313,22 @@ async fn streams_of_a_call_end_with_it() {
     assert!(!of_alice.is_finished(), "the caller's own goes on");
     of_alice.abort();
 }
+
+#[tokio::test]
+async fn a_token_beside_another_credential_is_refused() {
+    let folder = folder();
+    let (gateway, alice, _) = start(folder.path(), "");
+    let (_, given) = called_by(&gateway, folder.path(), &alice, "one").await;
+    let mut agent = Who::key(&given.token);
+    assert_eq!(agent.ask(&gateway, "echo", "ListTasks", &json!({})).await.status, 200);
+    for other in [gateway.keys[1].as_str(), "made up", ""] {
+        agent.0.truncate(1);
+        agent.0.push(("x-api-key", other.to_owned()));
+        let answer = agent.ask(&gateway, "echo", "ListTasks", &json!({})).await;
+        assert!(answer.text.contains("UNAUTHENTICATED"), "{other}: {answer:?}");
+        let url = format!("{}/agents/echo/tasks", gateway.url());
+        let headers =
+            [("authorization", agent.0[0].1.as_str()), ("x-api-key", other), ("a2a-version", "1.0")];
+        assert_eq!(get(&url, &headers).await.status, 401, "{other}");
+    }
+}
