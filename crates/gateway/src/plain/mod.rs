@@ -205,7 +205,7 @@ impl Routes for PlainRoutes {
     }
 
     fn is_probe(&self, head: &Parts) -> bool {
-        matches!(parse(head.uri.path()), Some((_, What::Health)))
+        matches!(parse(head.uri.path()), Some((None, What::Health)))
     }
 
     fn refuse(&self, head: &Parts, error: &Error) -> Option<Response<Body>> {

@@ -87,15 +87,21 @@ async fn a_page_that_points_its_own_name_here_is_refused() {
             ("evil.example", "/agents/echo/"),
             ("evil.example", "/agents/echo/invoke"),
             ("localhost.evil.example", path),
+            ("evil.example", "/agents/echo/healthz"),
         ] {
             let (status, text) = called(other, path).await;
             assert_eq!(status, 421, "{other} {path}: {text}");
             let said: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             assert!(said["error"].to_string().contains("`server.hosts`"), "{text}");
         }
-        for path in
-            ["/agents/", "/.well-known/agent-card.json", "/.well-known/jwks.json", "/schemas", "/none"]
-        {
+        for path in [
+            "/agents/echo/healthz",
+            "/agents/",
+            "/.well-known/agent-card.json",
+            "/.well-known/jwks.json",
+            "/schemas",
+            "/none",
+        ] {
             assert_eq!(seen(&place, "evil.example", path).await, 421, "{path}");
         }
         for probe in ["/livez", "/readyz", "/healthz"] {
