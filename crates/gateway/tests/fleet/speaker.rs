@@ -30,7 +30,19 @@ fn answer(heard: &Heard) -> Reply {
     metadata["urn:chancery:ext:usage:v1"] =
         json!({"inputTokens": "3", "outputTokens": 4.0, "remainingTokens": "FORGED"});
     let status = json!({"state": "TASK_STATE_COMPLETED", "message": message});
+    let refusal = |code: i32, message: &str, domain: &str, fact: &str| {
+        Reply::json(
+            &json!({"jsonrpc": "2.0", "id": heard.json()["id"], "error": {"code": code, "message": message, "data": [
+            {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "FORGED", "domain": domain, "metadata": {fact: "FORGED"}},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "99999999s"}]}}),
+        )
+    };
     match &*text {
+        "refuse by domain" => refusal(-32602, "no", "Chancery", "gate"),
+        "refuse by another domain" => refusal(-31429, "no", "other.example", "k"),
+        "refuse by lineage" => refusal(-31508, "no", "other.example", "k"),
+        "refuse by gate" => refusal(-32602, "no", "other.example", "gate"),
+        "refuse by words" => refusal(-32602, "Denied by gate `budget`: BUDGET_EXCEEDED", "other.example", "k"),
         "refuse" => Reply::json(&json!({"jsonrpc": "2.0", "id": heard.json()["id"], "error": {
             "code": -31429, "message": "denied by gate `FORGED`: BUDGET_EXCEEDED", "data": [
                 {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "FORGED", "domain": "chancery",
@@ -90,6 +102,15 @@ async fn an_agent_elsewhere_does_not_speak_in_our_name() {
     let details = refused["error"]["data"].to_string();
     assert!(refused["error"].is_object(), "{refused}");
     assert!(!details.contains("chancery") && !details.contains("FORGED"), "{refused}");
+
+    for how in ["domain", "another domain", "lineage", "gate", "words"] {
+        let refused = say(&gateway, &format!("refuse by {how}")).await;
+        let (text, details) =
+            (refused["error"]["message"].as_str().expect("a text"), refused["error"]["data"].to_string());
+        assert!(text.starts_with("The agent behind this one refuses the call: "), "{refused}");
+        assert!(!details.to_lowercase().contains("chancery") && !details.contains("FORGED"), "{refused}");
+        assert!(!details.contains("99999999s") && details.contains("\"3600"), "{refused}");
+    }
 
     let metrics = gateway.run(&["admin", "metrics"]);
     assert!(metrics.contains("chancery_calls_total") && !metrics.contains("FORGED"), "{metrics}");
