@@ -4,7 +4,7 @@ use chancery_sdk::protocol::ProtocolBinding;
 use chancery_sdk::testing::{Heard, Peer, Reply};
 use serde_json::{Value, json};
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, folder};
 use crate::http::{get, post};
 use crate::provenance::card;
 
@@ -116,4 +116,48 @@ async fn an_agent_elsewhere_does_not_speak_in_our_name() {
     assert!(metrics.contains("chancery_calls_total") && !metrics.contains("FORGED"), "{metrics}");
     let listed = get(&format!("{}/agents/", gateway.url()), &[]).await.text;
     assert!(!listed.contains("FORGED") && !listed.contains(peer.url()), "{listed}");
+}
+
+/// Repeats all that it is told in its headers: in an answer that is none, in an error, in what breaks the protocol.
+fn repeats(heard: &Heard) -> Reply {
+    let text = heard.json()["params"]["message"]["parts"][0]["text"].as_str().unwrap_or_default().to_owned();
+    let header = |name: &str| heard.header(name).unwrap_or_default().to_owned();
+    let said = format!("got {} and {} from you", header("authorization"), header("chancery-lineage"));
+    let id = heard.json()["id"].clone();
+    match &*text {
+        "status" => Reply::status(502).body(said),
+        "late" => Reply::status(502).body(format!("{}{said}", "x ".repeat(90))),
+        "error" => {
+            Reply::json(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": said}}))
+        }
+        "details" => Reply::json(
+            &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "no", "data": [
+            {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "X", "domain": "d", "metadata": {"said": said}}]}}),
+        ),
+        _ => Reply::json(&json!({"jsonrpc": "2.0", "id": id, "result": said})),
+    }
+}
+
+#[tokio::test]
+async fn what_an_agent_is_sent_stands_in_no_log_and_no_answer() {
+    let script = Peer::script().card_with(|heard| Reply::json(&heard.card(&ProtocolBinding::JsonRpc)));
+    let peer = script.answer_with(repeats).start().expect("a port");
+    let credential = "credential = { scheme = \"bearer\", secret_file = \"token\" }";
+    let far = format!("[[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"{}\"\n{credential}\n", peer.url());
+    let folder = folder(&far);
+    std::fs::write(folder.path().join("token"), "s3cr3t-of-far\n").expect("it is written");
+    let gateway = Gateway::in_folder(folder, None);
+    for how in ["status", "late", "error", "details", "nonsense"] {
+        let answer = say(&gateway, how).await;
+        assert!(answer["error"].is_object(), "{how}: {answer}");
+        let heard = peer.heard();
+        let asked = heard.iter().rev().find(|heard| heard.header("chancery-lineage").is_some());
+        let token = asked.and_then(|heard| heard.header("chancery-lineage")).expect("a token").to_owned();
+        let log = gateway.log();
+        for (place, text) in [("answer", answer.to_string()), ("log", log)] {
+            assert!(!text.contains("s3cr3t"), "{how}: the credential is in the {place}: {text}");
+            assert!(!text.contains(&token[..20]), "{how}: the token is in the {place}: {text}");
+        }
+    }
+    assert!(gateway.log().contains("a call was not relayed"), "{}", gateway.log());
 }
