@@ -237,8 +237,8 @@ fn append<W: Write>(archive: &mut Builder<W>, name: &str, size: u64, bytes: impl
 fn unpack(mut from: impl Read, folder: &Path) -> anyhow::Result<()> {
     let mut archive = Archive::new(&mut from);
     let mut listed: Option<BTreeMap<String, Member>> = None;
-    for entry in archive.entries()? {
-        let mut entry = entry?;
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
         let path = entry.path().ok().and_then(|path| path.to_str().map(str::to_owned));
         let path = path.context("a name in it is no text")?;
         ensure!(entry.header().entry_type() == EntryType::Regular, "{path:?} in it is no file");
@@ -277,6 +277,14 @@ fn listed_in(entry: impl Read) -> anyhow::Result<BTreeMap<String, Member>> {
     let format = manifest.format;
     ensure!(format == FORMAT, "it is of format {format}, and this version reads {FORMAT}");
     Ok(manifest.members)
+}
+
+/// What is wrong with an archive. The reader of archives would say so with the bytes that it has found, which may be a secret.
+fn damaged(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::Other => anyhow!("it is no tar archive, or a header in it is damaged"),
+        _ => error.into(),
+    }
 }
 
 impl Member {

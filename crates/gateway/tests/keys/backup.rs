@@ -175,3 +175,18 @@ fn with_a_passphrase_only_a_sealed_backup_is_restored() {
     let (done, said, left) = restored(&plain_backup(), &["--passphrase-file", "passphrase"]);
     assert!(!done && left == 0 && said.contains("is not sealed") && said.contains("without"), "{said}");
 }
+
+/// The size in a header is where a line of a file of secrets could come to stand.
+#[test]
+fn nothing_of_a_damaged_header_is_shown() {
+    let mut damaged = plain_backup();
+    let start = members(&damaged)[1].1.start;
+    damaged[start + 124..][..12].copy_from_slice(b"\x1b[31mSECRET\n");
+    let mut sum = damaged.clone();
+    sum[start + 148..][..8].copy_from_slice(b"\x1b]SECRET");
+    for bytes in [damaged, sum] {
+        let (done, said, left) = restored(&bytes, &[]);
+        assert!(!done && left == 0 && said.contains("a header in it is damaged"), "{said}");
+        assert!(!said.contains("SECRET") && !said.contains('\x1b'), "{said:?}");
+    }
+}
