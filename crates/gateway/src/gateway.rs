@@ -64,7 +64,9 @@ impl Gateway {
         let mut server =
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         let formation = fleet.under(governor.regime());
-        server = identities.guard(server, keys.clone()).guard(formation.regime().clone());
+        server = identities
+            .guard(server, keys.clone(), governor.plane().clone())
+            .guard(formation.regime().clone());
         let readiness = Readiness::new(store.clone(), written_to(&config)?);
         let beside = beside(&config, &identities, inboxes, readiness.clone())?;
         server = beside(&formation).into_iter().fold(server.offer(formation.offer()), ServerBuilder::routes);

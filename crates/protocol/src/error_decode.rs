@@ -126,7 +126,7 @@ impl Gathered {
 
     /// The reason decides; without one that is known, the number does.
     fn code(&self, number: Option<i64>, status: Option<&str>, numbers: ErrorNumbers) -> ErrorCode {
-        let is_refusal = self.domain == CHANCERY_DOMAIN && self.metadata.contains_key("gate");
+        let is_refusal = self.is_ours() && self.metadata.contains_key("gate");
         let by_reason = ALL_ERROR_CODES.iter().copied().find(|code| code.row().reason == self.reason);
         if let Some(code) = by_reason {
             return code;
@@ -140,10 +140,15 @@ impl Gathered {
         }
     }
 
+    fn is_ours(&self) -> bool {
+        self.domain.eq_ignore_ascii_case(CHANCERY_DOMAIN)
+    }
+
     fn complete(mut self, error: &mut Error) {
+        let is_ours = self.is_ours();
         error.0.violations = self.violations;
         error.0.retry_after = self.retry_after;
-        if self.domain == CHANCERY_DOMAIN {
+        if is_ours {
             error.0.denied = denied(&self.reason, &mut self.metadata, error.code(), self.retry_after);
             error.0.reason = Some(Cow::Owned(self.reason));
         }

@@ -124,6 +124,9 @@ fn validate_part(part: &Part) -> Result<(), &'static str> {
     }
 }
 
+/// How long the token and the credentials of a receiver may be, together.
+const MAX_PUSH_SECRETS_BYTES: usize = 4 << 10;
+
 fn validate_push(
     config: &TaskPushNotificationConfig,
     limits: &RequestLimits,
@@ -136,6 +139,23 @@ fn validate_push(
         && authentication.scheme.is_empty()
     {
         return Err(Error::invalid_field(format!("{path}authentication.scheme"), "must not be empty"));
+    }
+    let authentication = config.authentication.as_ref();
+    let secrets = [
+        ("token", config.token.as_str()),
+        ("authentication.scheme", authentication.map_or("", |info| &info.scheme)),
+        ("authentication.credentials", authentication.map_or("", |info| &info.credentials)),
+    ];
+    for (field, secret) in secrets {
+        // They become headers of every notification.
+        if !secret.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return Err(Error::invalid_field(format!("{path}{field}"), "must be visible ASCII"));
+        }
+    }
+    if secrets.iter().map(|(_, secret)| secret.len()).sum::<usize>() > MAX_PUSH_SECRETS_BYTES {
+        let text =
+            format!("must have at most {MAX_PUSH_SECRETS_BYTES} bytes, together with `authentication`");
+        return Err(Error::invalid_field(format!("{path}token"), text));
     }
     short(limits, config.id.as_ref().map_or("", |id| id.as_str()), &format!("{path}id"))
 }

@@ -17,11 +17,11 @@ mod trust;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use chancery_control::Millis;
 use chancery_control::identity::{
     API_KEY_HEADER, AgentRing, AllowList, AllowRule, Authenticator, Credentials, IdentityResolver,
     KeyRefusal, ServerSecret, TokenRules, TrustedAgent, Unauthenticated, Who, is_reserved,
 };
+use chancery_control::{Millis, Plane};
 use chancery_protocol::signing::AgentId;
 use chancery_protocol::{Caller, Error, ErrorCode, Timestamp};
 use chancery_sdk::ServerBuilder;
@@ -42,7 +42,6 @@ pub(crate) struct Identities {
     secret: ServerSecret,
     keys: Arc<LiveKeys>,
     authenticator: Arc<Authenticator>,
-    revoked: Revoked,
     anonymous: bool,
 }
 
@@ -70,8 +69,7 @@ impl Identities {
             authenticator = authenticator.with_anonymous();
         }
         tokio::spawn(keys.clone().follow());
-        let revoked = Revoked::of(&keys);
-        Ok(Self { secret, keys, revoked, authenticator: Arc::new(authenticator), anonymous })
+        Ok(Self { secret, keys, authenticator: Arc::new(authenticator), anonymous })
     }
 
     /// The keys, which are followed while the gateway runs.
@@ -85,13 +83,18 @@ impl Identities {
     }
 
     /// Has the server ask who is calling, and its cards say how that is shown.
-    pub(crate) fn guard(&self, server: ServerBuilder, turns: Arc<TaskKeys>) -> ServerBuilder {
+    pub(crate) fn guard(
+        &self,
+        server: ServerBuilder,
+        turns: Arc<TaskKeys>,
+        plane: Arc<Plane>,
+    ) -> ServerBuilder {
         let (authenticator, keys) = (self.authenticator.clone(), self.keys.clone());
-        let mut server = server.authenticate(move |head| match of_a_turn(&turns, head) {
+        let mut server = server.authenticate(move |head| match of_a_turn(&turns, head)? {
             Some(caller) => Ok(caller),
             None => authenticate(&authenticator, &keys, head),
         });
-        let revoked = self.revoked.clone();
+        let revoked = Revoked::of(&self.keys, plane);
         server = server.revocation(move |caller| revoked.when(caller));
         for (name, scheme) in self.authenticator.schemes() {
             server = server.security_scheme(name, scheme);
@@ -101,8 +104,12 @@ impl Identities {
 }
 
 /// An agent that runs here, in the middle of a turn.
-fn of_a_turn(turns: &TaskKeys, head: &Parts) -> Option<Caller> {
-    turns.caller(only(head, "authorization").ok()??)
+fn of_a_turn(turns: &TaskKeys, head: &Parts) -> Result<Option<Caller>, Error> {
+    let caller = only(head, "authorization")?.and_then(|said| turns.caller(said));
+    if caller.is_some() && head.headers.contains_key(API_KEY_HEADER) {
+        return Err(Unauthenticated::Twice.into());
+    }
+    Ok(caller)
 }
 
 fn authenticate(authenticator: &Authenticator, keys: &LiveKeys, head: &Parts) -> Result<Caller, Error> {

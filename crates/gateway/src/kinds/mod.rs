@@ -9,7 +9,7 @@
 //! | `model` | a model behind an OpenAI-compatible chat endpoint |
 //! | `inbox` | one that cannot be reached, and comes for its tasks |
 //!
-//! `task_keys` is what programs that run here call others with, `neighbours` how other agents that run here do.
+//! `task_keys` is what programs that run here call others with, `turn_secrets` keeps that out of what they say, `neighbours` how other agents that run here do.
 
 mod a2a;
 mod absent;
@@ -22,6 +22,7 @@ mod neighbours;
 mod pacing;
 mod singleton;
 mod task_keys;
+mod turn_secrets;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -191,7 +191,8 @@ impl Routes for PlainRoutes {
     }
 
     fn is_probe(&self, head: &Parts) -> bool {
-        asked(head) == Some(PlainRoute::Health)
+        let found = routes::find_path(&routes::PLAIN, head.uri.path());
+        found.is_some_and(|found| found.route == PlainRoute::Health && found.agent.is_none())
     }
 
     fn refuse(&self, head: &Parts, error: &Error) -> Option<Response<Body>> {

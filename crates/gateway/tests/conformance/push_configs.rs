@@ -179,3 +179,19 @@ fn this_machine_is_no_receiver_unless_it_is_allowed() {
         }
     }
 }
+
+#[test]
+fn secrets_that_could_be_no_header_are_refused_when_they_are_given() {
+    for_each_client(|client| {
+        let task = client.waiting();
+        let long = "x".repeat(4097);
+        for secret in ["a\r\nX-Injected: 1", "a\nb", "a\u{0}", "a\u{7f}", "ü", &long] {
+            for place in ["/token", "/authentication/scheme", "/authentication/credentials"] {
+                let mut given = config(id(&task), "tck-push-1", "https://example.com/hook");
+                *given.pointer_mut(place).expect("it is there") = json!(secret);
+                client.refusal(CREATE, &given).expect(&INVALID_PARAMS);
+            }
+        }
+        assert_eq!(configs(client, id(&task)), [] as [Value; 0], "{:?}", client.binding);
+    });
+}

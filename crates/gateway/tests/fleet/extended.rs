@@ -46,7 +46,14 @@ async fn extended(gateway: &Gateway, agent: &str, key: &str) -> Value {
     let headers = [V1, ("authorization", bearer.as_str())];
     let plain = get(&format!("{}/a2a/{agent}/card", gateway.url()), &headers[1..]).await;
     assert_eq!(plain.status, 200, "{plain:?}");
-    let rest = get(&format!("{}/extendedAgentCard", gateway.agent(agent)), &headers).await.json();
+    let rest = get(&format!("{}/extendedAgentCard", gateway.agent(agent)), &headers).await;
+    for shown in [&plain, &rest] {
+        let varies: Vec<_> =
+            shown.headers.get_all("vary").iter().filter_map(|value| value.to_str().ok()).collect();
+        let varies = varies.join(", ").to_lowercase();
+        assert!(varies.contains("authorization") && varies.contains("x-api-key"), "{varies}");
+    }
+    let rest = rest.json();
     let call = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}});
     let rpc = post(&format!("{}/", gateway.agent(agent)), &headers, &call("GetExtendedAgentCard")).await;
     let old = post(
@@ -86,6 +93,22 @@ async fn a_caller_is_shown_its_own_limits_and_what_is_left() {
     assert!(limits["rate"]["remaining"].as_u64().is_some_and(|left| left < 50), "{limits}");
     let client = Client::builder().bearer(&alice).connect(gateway.agent("echo")).await.expect("it is there");
     client.send("hello").await.expect("it answers");
+    let by = format!("Bearer {alice}");
+    let listed = get(&format!("{}/tasks", gateway.agent("echo")), &[V1, ("authorization", &by)]).await;
+    let listed_v0_3 = get(&format!("{}/v1/tasks", gateway.agent("echo")), &[("authorization", &by)]).await;
+    let id = listed.json()["tasks"][0]["id"].as_str().expect("an id").to_owned();
+    let one = get(&format!("{}/tasks/{id}", gateway.agent("echo")), &[V1, ("authorization", &by)]).await;
+    let one_v0_3 = get(&format!("{}/v1/tasks/{id}", gateway.agent("echo")), &[("authorization", &by)]).await;
+    for shown in [listed, one, one_v0_3] {
+        assert_eq!(
+            (shown.status, &shown.headers["cache-control"]),
+            (200, &"no-store".parse().expect("a value"))
+        );
+    }
+    assert!(
+        listed_v0_3.status != 200 || listed_v0_3.headers["cache-control"] == "no-store",
+        "{listed_v0_3:?}"
+    );
     let after = extended(&gateway, "echo", &alice).await;
     assert_eq!(tasks_left(&after), (1, 4));
     let budget = &extension(&after, USAGE)["budget"];

@@ -105,3 +105,88 @@ fn what_is_no_backup_is_not_restored() {
     let (done, said) = run(folder.path(), &["store", "backup", "b", "--passphrase-file", "short"]);
     assert!(!done && said.contains("shorter than 8 bytes"), "{said}");
 }
+
+/// The members of a tar archive: their names, and where each begins and ends.
+fn members(archive: &[u8]) -> Vec<(String, std::ops::Range<usize>)> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while archive[at] != 0 {
+        let text = |from: usize, to: usize| {
+            let field = &archive[at + from..at + to];
+            String::from_utf8(field.split(|byte| *byte == 0).next().unwrap().to_vec()).unwrap()
+        };
+        let size = usize::from_str_radix(text(124, 136).trim(), 8).unwrap();
+        let end = at + 512 + size.next_multiple_of(512);
+        found.push((text(0, 100), at..end));
+        at = end;
+    }
+    found
+}
+
+/// What comes of restoring these bytes where nothing is, and what is there then.
+fn restored(bytes: &[u8], more: &[&str]) -> (bool, String, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("it.backup"), bytes).unwrap();
+    std::fs::write(folder.path().join("passphrase"), "correct horse battery").unwrap();
+    let (done, said) = run(folder.path(), &[&["store", "restore", "it.backup"], more].concat());
+    let left = std::fs::read_dir(folder.path().join("chancery-data")).map_or(0, Iterator::count);
+    (done, said, left)
+}
+
+/// A backup of a gateway with a key, not sealed.
+fn plain_backup() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("chancery.toml"), CONFIG).unwrap();
+    run(folder.path(), &["key", "create", "--caller", "alice"]);
+    let gateway = Gateway::in_folder(folder);
+    let file = gateway.data().parent().unwrap().join("plain.backup");
+    gateway.run(&["store", "backup", file.to_str().unwrap()]);
+    std::fs::read(&file).unwrap()
+}
+
+#[test]
+fn only_a_whole_backup_is_restored() {
+    let whole = plain_backup();
+    let members = members(&whole);
+    let names: Vec<_> = members.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(names.len() >= 4 && names[..2] == ["manifest.json", "store.db"], "{names:?}");
+    let (done, said, _) = restored(&whole, &[]);
+    assert!(done, "{said}");
+
+    let refused = |bytes: &[u8], why: &str| {
+        let (done, said, left) = restored(bytes, &[]);
+        assert!(!done && said.contains(why) && left == 0, "{why}: {left} left: {said}");
+    };
+    for (number, (name, place)) in members.iter().enumerate() {
+        let why = if number == 0 { "it is no backup" } else { "is missing" };
+        // Cut before it, and with nothing but it left out.
+        refused(&whole[..place.start], why);
+        refused(&[&whole[..place.start], &whole[place.end..]].concat(), why);
+        if number > 0 {
+            let mut changed = whole.clone();
+            changed[place.start + 512] ^= 1;
+            refused(&changed, &format!("`{name}` in it is not what its manifest says"));
+            refused(&[&whole[..place.end], &whole[place.start..]].concat(), "it is there twice");
+        }
+    }
+}
+
+#[test]
+fn with_a_passphrase_only_a_sealed_backup_is_restored() {
+    let (done, said, left) = restored(&plain_backup(), &["--passphrase-file", "passphrase"]);
+    assert!(!done && left == 0 && said.contains("is not sealed") && said.contains("without"), "{said}");
+}
+
+/// The size in a header is where a line of a file of secrets could come to stand.
+#[test]
+fn nothing_of_a_damaged_header_is_shown() {
+    let mut damaged = plain_backup();
+    let start = members(&damaged)[1].1.start;
+    damaged[start + 124..][..12].copy_from_slice(b"\x1b[31mSECRET\n");
+    let mut sum = damaged.clone();
+    sum[start + 148..][..8].copy_from_slice(b"\x1b]SECRET");
+    for bytes in [damaged, sum] {
+        let (done, said, left) = restored(&bytes, &[]);
+        assert!(!done && left == 0 && said.contains("a header in it is damaged"), "{said}");
+        assert!(!said.contains("SECRET") && !said.contains('\x1b'), "{said:?}");
+    }
+}

@@ -256,6 +256,33 @@ async fn a_program_with_a_network_calls_others_on_behalf_of_its_turn() {
 }
 
 #[tokio::test]
+async fn a_program_that_shows_what_it_was_given_for_its_turn_gives_nothing_away() {
+    // Whole among other things, at the very end, and in two pieces with a pause between them that shows the first.
+    let script = "env; echo; printf 'first:%.40s' \"$CHANCERY_TOKEN\"; sleep 0.5; \
+                  printf '%s;' \"$CHANCERY_TOKEN\" | tail -c +41; printf '%s' \"$CHANCERY_LINEAGE\"; env >&2; exit 7";
+    let gateway = Gateway::start(&shell(script, "network = \"host\""));
+    let client = gateway.client("it").await;
+    let mut events = client.stream("go").await.expect("a stream");
+    let mut streamed = String::new();
+    while let Some(event) = events.next().await {
+        if let StreamResponse::ArtifactUpdate(update) =
+            event.expect("an event").payload().expect("it can be read")
+        {
+            streamed.extend(update.artifact.parts.iter().filter_map(|part| part.as_text()));
+        }
+    }
+    let task = client.get(events.task_id().expect("a task").clone()).await.expect("it is there");
+    for said in [streamed, said(&task)] {
+        assert!(said.contains("CHANCERY_TOKEN=[turn token]\n"), "{said}");
+        assert!(said.contains("CHANCERY_LINEAGE=[lineage token]\n"), "{said}");
+        assert!(said.ends_with("first:[turn token];[lineage token]"), "{said}");
+        assert!(!said.contains("chancery-turn-"), "{said}");
+    }
+    let log = gateway.log();
+    assert!(log.contains("CHANCERY_TOKEN=[turn token]") && !log.contains("chancery-turn-"), "{log}");
+}
+
+#[tokio::test]
 async fn a_second_costs_what_it_is_said_to_cost_and_a_budget_ends_it() {
     let price = "price_per_second = 0.01\n[agent.price]\nper_call = 0.5\n";
     let gateway = Gateway::start(&shell("sleep 1.2", price));

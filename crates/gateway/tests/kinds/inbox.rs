@@ -158,6 +158,87 @@ async fn a_task_waits_for_the_agent_and_what_it_says_is_heard() {
 }
 
 #[tokio::test]
+async fn an_agent_that_repeats_its_lineage_token_does_not_tell_it_its_caller() {
+    let (gateway, key) = start("");
+    let client = gateway.client("it").await;
+    let mut reader = Reader::open(&gateway, &key, None).await;
+    for in_result in [
+        json!({"message": "MINE"}),
+        json!({"text": "MINE"}),
+        json!({"artifact": {"artifactId": "b",
+        "name": "MINE", "parts": [{"data": {"env": ["MINE"]}}]}}),
+    ] {
+        let task = leave(&client, "hello").await;
+        let event = reader.next().await;
+        let (id, lease) = (&event.data["taskId"], &event.data["lease"]);
+        let token = event.data["lineage"].as_str().expect("a token");
+        let told = |mut body: Value| -> Value {
+            body["lease"] = lease.clone();
+            serde_json::from_str(&body.to_string().replace("MINE", &format!("it is {token}."))).expect("JSON")
+        };
+        let artifact = json!({"artifactId": "a", "parts": [{"text": "MINE"}], "metadata": {"MINE": "MINE"}});
+        let events = told(json!({"events": [{"working": "MINE"}, {"artifact": {"artifact": artifact}}]}));
+        assert!(events.to_string().contains(token));
+        assert_eq!(post(&gateway, &key, id, "events", &events).await.0, 200);
+        let working = loop {
+            let task = client.get(task.id.clone()).await.expect("it is there");
+            if !task.artifacts.is_empty() {
+                break task;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        assert_eq!(post(&gateway, &key, id, "result", &told(in_result)).await.0, 200);
+        let done = client.get(task.id).await.expect("it is there");
+        for shown in [working, done] {
+            let shown = serde_json::to_string(&shown).expect("JSON");
+            assert!(!shown.contains(token) && shown.contains("it is [lineage token]."), "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_comes_in_pieces_is_told_nobody_and_nothing_else_is_lost() {
+    let (mut gateway, key) = start("");
+    let client = gateway.client("it").await;
+    let task = leave(&client, "hello").await;
+    let mut reader = Reader::open(&gateway, &key, None).await;
+    let event = reader.next().await;
+    let token = event.data["lineage"].as_str().expect("a token").to_owned();
+    let (one, two) = token.split_at(token.len() / 2);
+    let piece = |id: &str, text: &str, append: bool| json!({"artifact": {"artifact": {"artifactId": id, "parts": [{"text": text}]}, "append": append}});
+    let told = |event: &Event, events: Vec<Value>| json!({"lease": event.id, "events": events});
+    let id = &event.data["taskId"];
+    for events in [
+        vec![piece("a", &format!("it is {one}"), false), piece("a", two, true)],
+        vec![
+            piece("a", ". ", true),
+            piece("a", one, true),
+            piece("a", &two[..3], true),
+            piece("a", &two[3..], true),
+        ],
+        // The beginning of one, and no more of it; then another artifact, and what begins like a token at its end.
+        vec![piece("a", &token[..4], true), piece("b", &token[..5], false)],
+    ] {
+        assert_eq!(post(&gateway, &key, id, "events", &told(&event, events)).await.0, 200);
+    }
+    while client.get(task.id.clone()).await.expect("it is there").artifacts.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    gateway.restart();
+    let client = gateway.client("it").await;
+    let event = Reader::open(&gateway, &key, None).await.next().await;
+    let rest = told(&event, vec![piece("b", " rest", true)]);
+    assert_eq!(post(&gateway, &key, id, "events", &rest).await.0, 200);
+    assert_eq!(post(&gateway, &key, id, "result", &json!({"lease": event.id})).await.0, 200);
+    let task = until(&client, &task, TaskState::Completed).await;
+    let words = |place: usize| -> String {
+        task.artifacts[place].parts.iter().filter_map(|part| part.as_text()).collect()
+    };
+    assert_eq!(words(0), format!("it is [lineage token]. [lineage token]{}", &token[..4]));
+    assert_eq!(words(1), format!("{} rest", &token[..5]));
+}
+
+#[tokio::test]
 async fn a_task_whose_lease_ends_is_given_out_again_and_late_words_are_refused() {
     let (gateway, key) = start("inbox = { lease_ms = 200 }\n");
     let client = gateway.client("it").await;

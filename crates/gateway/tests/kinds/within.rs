@@ -265,3 +265,70 @@ async fn a_list_of_who_may_call_speaks_of_whom_an_agent_works_for() {
     let card = get(&format!("{}/agents/echo/.well-known/agent-card.json", gateway.url()), &[]).await;
     assert_eq!(card.status, 200);
 }
+
+#[tokio::test]
+async fn streams_of_a_call_end_with_it() {
+    let folder = folder();
+    let (gateway, alice, _) = start(folder.path(), "");
+    let (task, given) = called_by(&gateway, folder.path(), &alice, "one").await;
+    let mut streams = Vec::new();
+    for (way, agent) in ways(&given) {
+        let agent = Who(agent.0.clone());
+        let left = agent.send(&gateway, "sleeper", &format!("leave {way}")).await;
+        let asked = [("SendStreamingMessage", message(way)), ("SubscribeToTask", json!({"id": left}))];
+        for (method, params) in asked {
+            let mut headers = agent.0.clone();
+            headers.push(("a2a-version", "1.0".to_owned()));
+            let url = format!("{}/agents/sleeper/", gateway.url());
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+            let reading = tokio::spawn(async move {
+                let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                post(&url, &headers, &body).await
+            });
+            streams.push((way, method, reading));
+        }
+    }
+    let own = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": message("own")});
+    let (url, key) = (format!("{}/agents/sleeper/", gateway.url()), alice.0[0].1.clone());
+    let of_alice =
+        tokio::spawn(
+            async move { post(&url, &[("a2a-version", "1.0"), ("authorization", &key)], &own).await },
+        );
+    let agent = Who::key(&given.token);
+    let begun = tokio::time::timeout(PATIENCE, async {
+        while agent.list(&gateway, "sleeper").await.len() < 4
+            || alice.list(&gateway, "sleeper").await.is_empty()
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    });
+    begun.await.expect("all are at work");
+    end(&gateway, folder.path(), &alice, "one", &task).await;
+    for (way, method, reading) in streams {
+        let answer = tokio::time::timeout(PATIENCE, reading).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{way}: {method} goes on")).expect("it is read");
+        let said = &answer.text;
+        assert!(said.contains("has ended") || said.contains("TASK_NOT_FOUND"), "{way}, {method}: {answer:?}");
+    }
+    assert!(!of_alice.is_finished(), "the caller's own goes on");
+    of_alice.abort();
+}
+
+#[tokio::test]
+async fn a_token_beside_another_credential_is_refused() {
+    let folder = folder();
+    let (gateway, alice, _) = start(folder.path(), "");
+    let (_, given) = called_by(&gateway, folder.path(), &alice, "one").await;
+    let mut agent = Who::key(&given.token);
+    assert_eq!(agent.ask(&gateway, "echo", "ListTasks", &json!({})).await.status, 200);
+    for other in [gateway.keys[1].as_str(), "made up", ""] {
+        agent.0.truncate(1);
+        agent.0.push(("x-api-key", other.to_owned()));
+        let answer = agent.ask(&gateway, "echo", "ListTasks", &json!({})).await;
+        assert!(answer.text.contains("UNAUTHENTICATED"), "{other}: {answer:?}");
+        let url = format!("{}/agents/echo/tasks", gateway.url());
+        let headers =
+            [("authorization", agent.0[0].1.as_str()), ("x-api-key", other), ("a2a-version", "1.0")];
+        assert_eq!(get(&url, &headers).await.status, 401, "{other}");
+    }
+}

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::gateway::{Gateway, chancery, folder};
@@ -87,15 +88,21 @@ async fn a_page_that_points_its_own_name_here_is_refused() {
             ("evil.example", "/agents/echo/"),
             ("evil.example", "/agents/echo/invoke"),
             ("localhost.evil.example", path),
+            ("evil.example", "/agents/echo/healthz"),
         ] {
             let (status, text) = called(other, path).await;
             assert_eq!(status, 421, "{other} {path}: {text}");
             let said: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             assert!(said["error"].to_string().contains("`server.hosts`"), "{text}");
         }
-        for path in
-            ["/agents/", "/.well-known/agent-card.json", "/.well-known/jwks.json", "/schemas", "/none"]
-        {
+        for path in [
+            "/agents/echo/healthz",
+            "/agents/",
+            "/.well-known/agent-card.json",
+            "/.well-known/jwks.json",
+            "/schemas",
+            "/none",
+        ] {
             assert_eq!(seen(&place, "evil.example", path).await, 421, "{path}");
         }
         for probe in ["/livez", "/readyz", "/healthz"] {
@@ -123,6 +130,72 @@ async fn the_authority_of_http_2_and_grpc_is_looked_at_too() {
     let request = Request::post(format!("http://probe.example{health}")).header("content-type", grpc);
     let empty = request.body(Full::from(&[0_u8; 5][..])).expect("a request");
     assert_eq!(trailers(place, empty).await, "0", "a probe calls it by any name");
+}
+
+#[tokio::test]
+async fn a_request_says_by_a_good_name_whom_it_calls() {
+    let gateway = Gateway::start(ECHO);
+    let place = gateway.place();
+    let get = |lines: &str, version: &str| {
+        format!(
+            "GET /agents/echo/tasks HTTP/{version}\r\nA2A-Version: 1.0\r\nConnection: close\r\n{lines}\r\n"
+        )
+    };
+    for version in ["1.0", "1.1"] {
+        let answer = raw(place, get("Host: localhost\r\n", version).as_bytes()).await;
+        assert_eq!(answer.get(9..12), Some(&b"200"[..]), "{version}");
+        for lines in [
+            "",
+            "Host: \r\n",
+            "Host: 127.0.0.1:28100,evil.example\r\n",
+            "Host: [::1\r\n",
+            "Host: localhost:abc\r\n",
+            "Host: user@localhost\r\n",
+            "Host: localhost:65536\r\n",
+        ] {
+            let answer = raw(place, get(lines, version).as_bytes()).await;
+            assert_eq!(
+                answer.get(9..12),
+                Some(&b"400"[..]),
+                "{version} {lines}: {}",
+                String::from_utf8_lossy(&answer)
+            );
+        }
+    }
+    // The head of GET /agents by HTTP/2 in the fields of its static table: with no :authority, and with one.
+    let head = [&[0x82, 0x86, 0x04, 7][..], b"/agents"].concat();
+    let named = [&head[..], &[0x01, 9], b"localhost"].concat();
+    for (head, status) in [(&head, 0x8C), (&named, 0x88)] {
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        let frame = [&[0, 0, head.len() as u8, 1, 5, 0, 0, 0, 1][..], head].concat();
+        let sent = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings, &frame].concat();
+        assert_eq!(status_of_frames(place, &sent).await, status, "400, and 200 for who says it");
+    }
+}
+
+/// All that comes back to these bytes.
+async fn raw(place: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(place).await.expect("it listens");
+    stream.write_all(bytes).await.expect("it is sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("it is read");
+    answer
+}
+
+/// The first byte of the head that comes back by HTTP/2, which is the status if it is a usual one.
+async fn status_of_frames(place: &str, bytes: &[u8]) -> u8 {
+    let mut stream = TcpStream::connect(place).await.expect("it listens");
+    stream.write_all(bytes).await.expect("it is sent");
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.expect("a frame");
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload).await.expect("a whole frame");
+        if head[3] == 1 {
+            return payload[0];
+        }
+    }
 }
 
 #[tokio::test]

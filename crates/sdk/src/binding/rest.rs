@@ -178,23 +178,30 @@ pub(crate) fn respond(a2a_json: bool, reply: Result<(Reply, StreamSlot), Error>)
             EventFrames::new(events, Framing::Rest(Dialect::V1_0), slot).into_response()
         }
         Ok((reply, slot)) => {
-            let private = matches!(reply, Reply::Card(_));
+            let is_card = matches!(reply, Reply::Card(_));
             let mut body = Vec::with_capacity(1024);
             match reply.write_json(&mut body) {
                 Ok(()) => {
                     let body = Share::hold(slot.unread, body);
                     let mut response = json(StatusCode::OK, a2a_json, body);
-                    if private {
-                        let headers = response.headers_mut();
-                        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
-                        headers.insert(header::VARY, HeaderValue::from_static("Authorization"));
-                    }
+                    keep_private(&mut response, is_card);
                     response
                 }
                 Err(error) => fail(a2a_json, &error),
             }
         }
         Err(error) => fail(a2a_json, &error),
+    }
+}
+
+/// What one caller is answered is kept by nobody, but for a card, which is kept by who has asked for it.
+pub(crate) fn keep_private(response: &mut Response<Body>, is_card: bool) {
+    let headers = response.headers_mut();
+    if is_card {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
+        headers.insert(header::VARY, HeaderValue::from_static("Authorization, X-API-Key"));
+    } else {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
 }
 

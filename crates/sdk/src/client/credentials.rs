@@ -64,6 +64,16 @@ impl Credentials {
         self
     }
 
+    /// What in them is secret: a value as a whole, and what stands after its scheme.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = String> + use<> {
+        let values: Vec<String> =
+            self.0.iter().filter_map(|(_, value)| value.to_str().ok()).map(str::to_owned).collect();
+        values.into_iter().flat_map(|value| {
+            let bare = value.split_once(' ').map(|(_, bare)| bare.to_owned());
+            bare.into_iter().chain([value])
+        })
+    }
+
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.0 {
             headers.insert(name.clone(), value.clone());

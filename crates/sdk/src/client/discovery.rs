@@ -16,6 +16,7 @@ use super::freshness::{Asked, Freshness};
 use super::origin::Origin;
 use super::peer::Peer;
 use super::retry;
+use super::secrets::Secrets;
 use super::settings::Settings;
 use super::transport::{Outgoing, Terms, Transport, bare_status, whole};
 use crate::dialect::card;
@@ -325,7 +326,7 @@ impl Discovery {
                 let fresh = Arc::new(known.fresh.confirmed(&head.headers, asked));
                 Ok(Known { peer: known.peer.clone(), place, fresh, checked: asked.answered })
             }
-            _ => Err(bare_status(&head, &body)),
+            _ => Err(Secrets::of(settings, None).scrubbed(bare_status(&head, &body))),
         }
     }
 }

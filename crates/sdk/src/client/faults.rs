@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use chancery_protocol::Operation;
 use parking_lot::Mutex;
+
+use super::secrets::Secrets;
+use super::settings::Settings;
 
 /// The faults of one peer that have been told. There are as many as there are kinds of them and operations.
 #[derive(Debug)]
@@ -12,6 +16,7 @@ pub(crate) struct Faults {
     /// What the log calls the peer.
     peer: String,
     told: Mutex<BTreeSet<(Fault, &'static str)>>,
+    settings: Arc<Settings>,
 }
 
 /// Something that a peer does wrong.
@@ -33,13 +38,20 @@ pub(crate) enum Fault {
 struct Excerpt<'a>(&'a [u8]);
 
 const EXCERPT_BYTES: usize = 240;
+/// How much is looked through for secrets first.
+const READ_BYTES: usize = 4 * EXCERPT_BYTES;
 const LONGEST_WORD: usize = 40;
 
 // === impl Faults ===
 
 impl Faults {
-    pub(crate) fn of(peer: String) -> Self {
-        Self { peer, told: Mutex::default() }
+    pub(crate) fn of(peer: String, settings: Arc<Settings>) -> Self {
+        Self { peer, told: Mutex::default(), settings }
+    }
+
+    /// What the peer was sent that nobody is to read.
+    pub(crate) fn secrets(&self, lineage: Option<&str>) -> Secrets {
+        Secrets::of(&self.settings, lineage)
     }
 
     /// What the log calls the peer.
@@ -54,7 +66,10 @@ impl Faults {
             return;
         }
         let Self { peer, .. } = self;
-        tracing::warn!(agent = %peer, method, %cause, bytes = %Excerpt(bytes), "agent {peer}: {}", fault.text());
+        let secrets = self.secrets(None);
+        let bytes = secrets.without(&String::from_utf8_lossy(&bytes[..bytes.len().min(READ_BYTES)]));
+        let (bytes, cause) = (Excerpt(bytes.as_bytes()), secrets.without(&cause.to_string()));
+        tracing::warn!(agent = %peer, method, cause, %bytes, "agent {peer}: {}", fault.text());
     }
 }
 

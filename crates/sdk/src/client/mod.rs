@@ -41,6 +41,7 @@ mod progress;
 mod replied;
 pub(crate) mod rest;
 mod retry;
+mod secrets;
 mod settings;
 pub(crate) mod sse;
 mod stream;
@@ -124,7 +125,10 @@ impl Client {
         let streams = Arc::new(Semaphore::new(settings.streams));
         let next_id = AtomicU64::new(1);
         let is_refused = AtomicBool::new(false);
-        let faults = Arc::new(Faults::of(settings.log_name.clone().unwrap_or_else(|| discovery.url())));
+        let faults = Arc::new(Faults::of(
+            settings.log_name.clone().unwrap_or_else(|| discovery.url()),
+            settings.clone(),
+        ));
         Ok(Self(Arc::new(Inner { settings, transport, discovery, next_id, streams, is_refused, faults })))
     }
 

@@ -200,7 +200,10 @@ impl Open {
 
     /// An event that breaks the protocol, unless it can be read another way.
     fn unread(&self, frame: &Frame, error: ClientError) -> Result<StreamEvent, ClientError> {
-        let ClientError::BadAnswer(why) = error else { return Err(error) };
+        let why = match self.faults.secrets(None).scrubbed(error) {
+            ClientError::BadAnswer(why) => why,
+            error => return Err(error),
+        };
         if let Some(event) = self.wire.event_of_older_form(self.id, &frame.data) {
             self.faults.tell(Fault::OlderForm, self.operation, &why, &frame.data);
             return Ok(StreamEvent { number: frame.number, ..event });

@@ -47,6 +47,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) origin: &'a Origin,
     pub(crate) response: Response<AnswerBody>,
     pub(crate) faults: &'a Arc<Faults>,
+    /// What went along, and is not to be repeated.
+    pub(crate) lineage: Option<&'a str>,
 }
 
 /// What is made of an answer.
@@ -79,11 +81,12 @@ impl<T: Expected> Finish for Typed<T> {
         if answer.wire.is_grpc() {
             head.headers.extend(trailers.unwrap_or_default());
         }
-        let Answer { wire, operation, id, faults, .. } = answer;
+        let Answer { wire, operation, id, faults, lineage, .. } = answer;
         let replied = wire.decode(operation, id, &head, &body).or_else(|error| {
             if !matches!(error, ClientError::BadAnswer(_)) {
                 return Err(error);
             }
+            let error = faults.secrets(lineage).scrubbed(error);
             let replied = wire.decode_older_form(operation, id, &head, &body);
             let fault = if replied.is_some() { Fault::OlderForm } else { Fault::UnreadableAnswer };
             faults.tell(fault, operation, &error, &body);
@@ -258,8 +261,10 @@ impl Client {
     ) -> Result<F::Output, ClientError> {
         let (response, place) = self.transport().exchange(outgoing, terms, Some(patience)).await?;
         let faults = &self.0.faults;
-        let answer = Answer { wire, operation, id, origin: &outgoing.origin, response, faults };
+        let lineage = terms.lineage.as_deref();
+        let answer = Answer { wire, operation, id, origin: &outgoing.origin, response, faults, lineage };
         let outcome = finish.finish(answer, self.settings()).await;
+        let outcome = outcome.map_err(|error| faults.secrets(lineage).scrubbed(error));
         drop(place);
         let is_refused = outcome.as_ref().is_err_and(ClientError::asks_for_credential);
         if !self.0.is_refused.swap(is_refused, Ordering::Relaxed) && is_refused {

@@ -185,7 +185,11 @@ impl Scrubber {
 
     /// What the caller is told of an error; nothing of one that tells a lineage token.
     pub(super) fn told(&self, error: ClientError) -> Error {
-        match self.tells(&format!("{error:?}")) {
+        let details = match &error {
+            ClientError::Peer(error) => serde_json::to_string(&error.details()).unwrap_or_default(),
+            _ => String::new(),
+        };
+        match self.tells(&format!("{error:?}{details}")) {
             true => error.code().unwrap_or(ErrorCode::Internal).into(),
             false => told(error),
         }

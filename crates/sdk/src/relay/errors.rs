@@ -62,9 +62,20 @@ pub(super) fn cannot_be_watched(failed: &ClientError) -> bool {
     matches!(failed.code(), Some(ErrorCode::UnsupportedOperation | ErrorCode::MethodNotFound))
 }
 
+/// For how long an agent elsewhere may have our callers wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+
 /// What our own caller is told. What the agent says about the call is passed on, in whatever way the caller speaks;
 /// what it says about us is not the caller's business.
 pub(super) fn told(failed: ClientError) -> Error {
+    let error = translated(failed);
+    match error.wait() {
+        Some(wait) => error.retry_after(wait.min(LONGEST_WAIT)),
+        None => error,
+    }
+}
+
+fn translated(failed: ClientError) -> Error {
     let code = match &failed {
         ClientError::Peer(error) => error.code(),
         ClientError::Status { status, .. } if status.as_u16() == 401 => ErrorCode::Unauthenticated,
@@ -88,9 +99,9 @@ pub(super) fn told(failed: ClientError) -> Error {
     }
 }
 
-/// An error of an agent that says to be a refusal of ours is one of the agent's: nothing in it is our word.
+/// An error of an agent that could be taken for a refusal of ours is one of the agent's: nothing in it is our word.
 fn in_its_own_name(error: Error) -> Error {
-    if error.domain() != CHANCERY_DOMAIN {
+    if !sounds_like_ours(&error) {
         return error;
     }
     let text = format!("The agent behind this one refuses the call: {}", error.message());
@@ -105,6 +116,16 @@ fn later(error: Error, wait: Option<Duration>) -> Error {
         None => error,
     }
 }
+
+/// Whether an error has our domain, a code of ours, what only a gate says, or the words in which a gate refuses.
+fn sounds_like_ours(error: &Error) -> bool {
+    let is_our_code = !error.code().is_a2a() && error.code().row().jsonrpc > FIRST_OF_JSON_RPC;
+    let says_so = || error.message().to_ascii_lowercase().contains("denied by gate");
+    error.domain() == CHANCERY_DOMAIN || is_our_code || error.fact("gate").is_some() || says_so()
+}
+
+/// The codes between this one and the positive ones are ours.
+const FIRST_OF_JSON_RPC: i32 = -32000;
 
 /// Nobody answered, or nothing that could be read.
 fn unanswered(failed: ClientError) -> Error {
@@ -128,6 +149,8 @@ fn unanswered(failed: ClientError) -> Error {
             "The agent behind this one cannot be reached at the moment; try again later"
         }
         ErrorCode::InvalidAgentResponse => Breach::BrokeProtocol.text(),
+        // A bare 429 has the code by which we refuse ourselves.
+        ErrorCode::ResourceExhausted => return in_its_own_name(error),
         _ => return error,
     };
     later(Error::with_message(error.code(), text).caused_by(error), after)
@@ -144,7 +167,6 @@ mod tests {
             ErrorCode::ContentTypeNotSupported,
             ErrorCode::InvalidParams,
             ErrorCode::ExtensionSupportRequired,
-            ErrorCode::ResourceExhausted,
         ] {
             let error = peer(code);
             assert_eq!((error.code(), error.message()), (code, "as the agent says"));
@@ -167,6 +189,38 @@ mod tests {
         );
         assert!(error.denied().is_none() && error.domain() != CHANCERY_DOMAIN, "{error:?}");
         assert!(error.message().starts_with("The agent behind this one refuses"), "{error}");
+    }
+
+    #[test]
+    fn what_could_be_taken_for_ours_is_said_to_be_the_agents() {
+        let info = |code: i32, message: &str, domain: &str, fact: &str| {
+            format!(
+                r#"{{"code":{code},"message":"{message}","data":[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo",
+                "reason":"ANY","domain":"{domain}","metadata":{{"{fact}":"x"}}}},
+                {{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"999999999s"}}]}}"#
+            )
+        };
+        for json in [
+            info(-32602, "Denied by gate `budget`", "other.example", "k"),
+            info(-32602, "no", "other.example", "gate"),
+            info(-32602, "no", "Chancery", "k"),
+            info(-31429, "no", "other.example", "k"),
+            info(-31429, "no", "CHANCERY", "gate"),
+            info(-31508, "no", "a2a-protocol.org", "k"),
+            r#"{"code":-31429,"message":"no"}"#.to_owned(),
+        ] {
+            let error = told(ClientError::Peer(Error::decode(json.as_bytes()).expect("it can be read")));
+            assert!(error.message().starts_with("The agent behind this one refuses"), "{json}: {error}");
+            assert!(error.domain() != CHANCERY_DOMAIN && error.fact("gate").is_none(), "{json}: {error:?}");
+            assert!(error.wait().is_none_or(|wait| wait == LONGEST_WAIT), "{json}");
+        }
+        let bare = told(ClientError::Status {
+            status: http::StatusCode::TOO_MANY_REQUESTS,
+            body: String::new(),
+            retry_after: Some(Duration::MAX),
+        });
+        assert!(bare.message().starts_with("The agent behind this one refuses"), "{bare}");
+        assert_eq!(bare.wait(), Some(LONGEST_WAIT));
     }
 
     #[test]

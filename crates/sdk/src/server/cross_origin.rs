@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::ServerBuilder;
 use super::cors::{Cors, Origins};
+use super::hygiene::host_of;
 use crate::egress::is_public;
 
 /// Refuses what a web page sends through somebody's browser: a request that names the server by a name that is not its own, and a
@@ -117,7 +118,9 @@ impl CrossOriginProtection {
 
     /// Whether a request names the server by an address, as `localhost` or by a name of its own.
     pub fn check_host(&self, head: &Parts) -> Result<(), CrossOriginRefusal> {
-        let Some(host) = host(head) else { return Ok(()) };
+        let Some(host) = host(head) else {
+            return Err(CrossOriginRefusal::Host(shown(authority(head).unwrap_or_default())));
+        };
         if is_address(host) || host.eq_ignore_ascii_case("localhost") || self.knows(host) {
             return Ok(());
         }
@@ -172,13 +175,11 @@ fn authority(head: &Parts) -> Option<&str> {
     }
 }
 
+/// The host of it, without brackets; none if it says none, or none that everybody reads alike.
 fn host(head: &Parts) -> Option<&str> {
-    let authority = authority(head)?;
-    if let Some(rest) = authority.strip_prefix('[') {
-        return Some(rest.split(']').next().unwrap_or_default());
-    }
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    Some(host.strip_suffix('.').unwrap_or(host))
+    let host = host_of(authority(head)?)?;
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    Some(address.unwrap_or_else(|| host.strip_suffix('.').unwrap_or(host)))
 }
 
 fn is_address(host: &str) -> bool {
@@ -239,13 +240,16 @@ mod tests {
             "agents.example.evil",
             "127.0.0.1.evil.example",
             "user@127.0.0.1",
+            "127.0.0.1:28100,evil.example",
+            "[::1",
+            "localhost:abc",
             "",
             "0x7f.1",
         ] {
             assert!(!checked(other), "{other}");
         }
         assert!(protection.check_host(&head("http://evil.example/", &[])).is_err(), "HTTP/2 says it there");
-        assert!(protection.check_host(&head("/", &[])).is_ok(), "HTTP/1.0 need not say it");
+        assert!(protection.check_host(&head("/", &[])).is_err(), "nothing is no name of ours");
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl Visitor {
             Cards::new(card, &mounter.versions, mounter.card_signer.as_ref()).respond(&self.head)?;
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        headers.insert(header::VARY, HeaderValue::from_static("A2A-Version, Authorization"));
+        headers.insert(header::VARY, HeaderValue::from_static("A2A-Version, Authorization, X-API-Key"));
         Ok(response)
     }
 

@@ -10,13 +10,12 @@ use serde_json::json;
 use crate::pair::*;
 use crate::support::{Wire, follow_up, message};
 
-const PASSED_ON: [ErrorCode; 6] = [
+const PASSED_ON: [ErrorCode; 5] = [
     ErrorCode::ContentTypeNotSupported,
     ErrorCode::UnsupportedOperation,
     ErrorCode::ExtensionSupportRequired,
     ErrorCode::InvalidParams,
     ErrorCode::InvalidAgentResponse,
-    ErrorCode::ResourceExhausted,
 ];
 
 #[tokio::test]

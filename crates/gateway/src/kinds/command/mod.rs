@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
 use super::task_keys::{TaskKey, TaskKeys};
+use super::turn_secrets::TurnSecrets;
 use super::{Modes, described};
 use crate::config::{AgentSection, CommandInput, CommandIsolation, CommandNetwork, CommandSection};
 use crate::sandbox::{Demand, Limits, Plan, Running, launch, preflight};
@@ -125,10 +126,11 @@ pub(crate) fn located(program: &str) -> anyhow::Result<PathBuf> {
 impl Agent for CommandAgent {
     async fn run(&self, turn: Turn) -> Result<Outcome, Failure> {
         let mut meter = Meter::start(&turn, self.rate).map_err(over_budget)?;
-        let (plan, _key) = self.plan(&turn)?;
+        let (plan, key) = self.plan(&turn)?;
+        let secrets = TurnSecrets::of(&turn, key.as_ref());
         turn.dispatch().await?;
         let mut running = launch(plan).await.map_err(|error| Failure::from(error).never_sent())?;
-        let work = self.converse(&turn, &mut running);
+        let work = self.converse(&turn, &mut running, &secrets);
         tokio::select! {
             outcome = work => outcome,
             () = tokio::time::sleep(self.max_duration) => {
@@ -161,7 +163,12 @@ impl CommandAgent {
     }
 
     /// Tells the program what it is asked, and passes on what it says, until it ends.
-    async fn converse(&self, turn: &Turn, running: &mut Running) -> Result<Outcome, Failure> {
+    async fn converse(
+        &self,
+        turn: &Turn,
+        running: &mut Running,
+        secrets: &TurnSecrets,
+    ) -> Result<Outcome, Failure> {
         let (mut stdin, stdout, stderr) = running.pipes()?;
         let told = input::of(turn, self.input)?;
         let tell = async move {
@@ -171,7 +178,8 @@ impl CommandAgent {
             drop(stdin);
         };
         let (said, complaints, ()) =
-            tokio::join!(output::stream(turn, stdout, self.max_output), output::tail(stderr), tell);
+            tokio::join!(output::stream(turn, stdout, self.max_output, secrets), output::tail(stderr), tell);
+        let complaints = secrets.without(String::from_utf8_lossy(&complaints).into_owned()).into_bytes();
         let said = said?;
         if let Said::TooMuch = said {
             let limit = self.max_output;

@@ -7,6 +7,7 @@ use chancery_sdk::{ArtifactWriter, Turn, TurnOver};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::kinds::pacing::{MOST_AT_ONCE, OutputPacing};
+use crate::kinds::turn_secrets::{Held, TurnSecrets};
 
 /// How much of what is said about errors is kept: the end of it.
 const TAIL: usize = 4 * 1024;
@@ -23,14 +24,16 @@ pub(super) enum Said {
 #[derive(Debug)]
 pub(super) struct Complaints(pub(super) Vec<u8>);
 
-/// Passes on what a program says, as one artifact.
+/// Passes on what a program says, as one artifact, without what it was given for its turn alone.
 pub(super) async fn stream(
     turn: &Turn,
     mut from: impl AsyncRead + Unpin,
     most: u64,
+    secrets: &TurnSecrets,
 ) -> Result<Said, TurnOver> {
     let mut artifact: Option<ArtifactWriter<'_>> = None;
     let (mut held, mut total) = (Vec::with_capacity(MOST_AT_ONCE), 0_u64);
+    let mut begun = Held::new();
     loop {
         let before = held.len();
         let is_end = fill(&mut from, &mut held).await;
@@ -38,7 +41,7 @@ pub(super) async fn stream(
         if total > most {
             return Ok(Said::TooMuch);
         }
-        let text = whole_letters(&mut held, is_end);
+        let text = secrets.piece(&mut begun, &whole_letters(&mut held, is_end), is_end);
         if is_end {
             match artifact.take() {
                 Some(artifact) if !text.is_empty() => artifact.finish(text).await?,

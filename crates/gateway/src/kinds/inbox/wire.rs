@@ -5,6 +5,8 @@ use chancery_sdk::Outcome;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::kinds::turn_secrets::TurnSecrets;
+
 /// A task that is given out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -114,6 +116,16 @@ impl TaskResult {
             (false, _) => Some("`state` must be one in which a turn can end"),
             (_, true) => Some("send `text` or `artifact`, not both"),
             _ => None,
+        }
+    }
+
+    /// The same, without what the agent was given for its turn alone.
+    pub(super) fn without(self, secrets: &TurnSecrets) -> Self {
+        Self {
+            text: self.text.map(|text| secrets.without(text)),
+            artifact: self.artifact.map(|artifact| secrets.artifact(artifact)),
+            message: self.message.map(|message| secrets.without(message)),
+            ..self
         }
     }
 

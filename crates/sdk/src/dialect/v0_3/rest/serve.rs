@@ -15,7 +15,7 @@ use super::super::model::{Form, Newer, SendParams};
 use super::super::{error_code, events, write_reply};
 use super::{CARD, PREFIX};
 use crate::binding::head::{error_headers, query};
-use crate::binding::rest::{agree, list_tasks, number, path_id};
+use crate::binding::rest::{agree, keep_private, list_tasks, number, path_id};
 use crate::binding::sse::{EventFrames, Framing};
 use crate::dialect::Dialect;
 use crate::server::{Body, Share, StreamSlot};
@@ -129,11 +129,7 @@ pub(crate) fn respond(
             match write_reply(form, &reply, &mut body) {
                 Ok(()) => {
                     let mut response = json(StatusCode::OK, Share::hold(slot.unread, body));
-                    if matches!(reply, Reply::Card(_)) {
-                        let headers = response.headers_mut();
-                        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
-                        headers.insert(header::VARY, HeaderValue::from_static("Authorization"));
-                    }
+                    keep_private(&mut response, matches!(reply, Reply::Card(_)));
                     response
                 }
                 Err(error) => fail(&error),
