@@ -192,7 +192,7 @@ impl Routes for PlainRoutes {
 
     fn is_probe(&self, head: &Parts) -> bool {
         let found = routes::find_path(&routes::PLAIN, head.uri.path());
-        found.is_some_and(|found| found.route == PlainRoute::Health && found.agent.is_none())
+        found.is_some_and(|found| found.route == PlainRoute::Health && found.first().is_none())
     }
 
     fn refuse(&self, head: &Parts, error: &Error) -> Option<Response<Body>> {
