@@ -2,7 +2,7 @@
 //!
 //! The gateway starts its own binary as a helper, which shuts itself in, step by step, and then becomes the program or
 //! starts it; so whatever is applied is applied before the first instruction of the program, and without a line of unsafe
-//! code ([ADR 0051](../../../../docs/adr/0051-sandbox-that-holds.md)).
+//! code ([ADR 0052](../../../../docs/adr/0052-sandbox-that-holds.md)).
 //!
 //! | file | holds |
 //! |---|---|

@@ -199,12 +199,10 @@ impl Client {
             // A peer that does the work and then denies it gets a message twice, and not once for each line of its card.
             let is_given_up = unknown && was_passed_over && begins_or_continues(request);
             was_passed_over |= unknown;
-            if unknown && request.operation() != Operation::ListTasks {
-                self.faults().tell(Fault::OtherVersion, request.operation(), &error, b"");
-            }
-            at += match unknown || never_sent {
-                true if unknown && begins_or_continues(request) => peer.steps_to_other_version(at),
-                moves_on => usize::from(moves_on),
+            self.tell_other_version(unknown, request, &error);
+            at += match unknown && begins_or_continues(request) {
+                true => peer.steps_to_other_version(at),
+                false => usize::from(unknown || never_sent),
             };
             let has_other = at < peer.interfaces.len() && !is_given_up;
             if has_other && (unknown || matches!(error, ClientError::Refused { .. })) {
@@ -225,6 +223,14 @@ impl Client {
             }
         }
         Err(ClientError::NoInterface { offered: Vec::new() })
+    }
+
+    /// Tells that a peer speaks another version than its card says. Older versions have no list of tasks, which is no fault.
+    fn tell_other_version(&self, unknown: bool, request: &Request, error: &ClientError) {
+        let operation = request.operation();
+        if unknown && operation != Operation::ListTasks {
+            self.faults().tell(Fault::OtherVersion, operation, error, b"");
+        }
     }
 
     async fn attempt<F: Finish>(
