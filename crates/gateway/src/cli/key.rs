@@ -9,9 +9,12 @@ use chancery_control::Millis;
 use chancery_control::identity::{ApiKey, KeyRecord, is_reserved};
 use chancery_protocol::Timestamp;
 use chancery_protocol::signing::SigningKey;
+use chancery_sdk::is_agent_name;
 use clap::{Args, Subcommand};
 
+use super::failure::printable;
 use super::place::DataPlace;
+use crate::fleet::RESERVED;
 use crate::identity::{KeyFile, KeyUses, SigningKeys};
 
 /// Make, list and revoke the keys by which callers show who they are, and change those that cards are signed with
@@ -77,6 +80,11 @@ impl KeyCommand {
             Action::Create { caller, realm, group, agent, days } => {
                 if is_reserved(&caller) {
                     bail!("no caller can have a name that begins with `call:` or `unattributed/`: {caller}");
+                }
+                if let Some(agent) = agent.as_deref()
+                    && (!is_agent_name(agent) || RESERVED.contains(&agent))
+                {
+                    bail!("no agent can have this name, so no key can be for it: {}", printable(agent));
                 }
                 let key = ApiKey::generate()?;
                 let now = Timestamp::now();

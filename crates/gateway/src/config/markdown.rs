@@ -19,6 +19,7 @@ use super::section::{
     AgentKind, AgentSection, CardSection, CommandSection, Definable, MarkdownSection, ModelSection,
     RuntimeSection, SkillSection,
 };
+use crate::fleet::RESERVED;
 use crate::identity::files::read_foreign;
 
 /// How long a file may be, and how many a folder may have.
@@ -206,6 +207,9 @@ fn section(
             "name",
             format!("`{name}` is no name for an agent; use small letters, digits and dashes"),
         ));
+    }
+    if RESERVED.contains(&name.as_str()) {
+        return Err(("name", format!("`{name}` is reserved, and is no name for an agent; choose another")));
     }
     let skills = match front.skills.is_empty() {
         false => front.skills,

@@ -200,7 +200,7 @@ impl Sense<'_> {
                 );
             }
             if RESERVED.contains(&agent.name.as_str()) {
-                let what = format!("`{}` leads elsewhere here, and is no name for an agent", agent.name);
+                let what = format!("`{}` is reserved, and is no name for an agent", agent.name);
                 self.complain(&at("name"), what).hint = Some("choose another name".to_owned());
             }
             if !names.insert(&agent.name) {

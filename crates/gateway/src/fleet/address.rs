@@ -1,17 +1,20 @@
 //! Which path leads where: the fleet's own addresses, and other names for those of its members.
 
+use chancery_sdk::protocol::Principal;
 use chancery_sdk::{Routes, Way};
 use http::Method;
 use http::request::Parts;
 
 use super::{FLEET, Formation};
 
-/// What no agent can be called: the first segments of paths that are served here, and the names that lead elsewhere.
-pub(crate) const RESERVED: [&str; 21] = [
+/// What no agent of any kind can be called: the first segments of paths that are served here, the names that lead elsewhere, and
+/// whom nobody knows.
+pub(crate) const RESERVED: [&str; 22] = [
     FLEET,
     "a2a",
     "admin",
     "agents",
+    Principal::ANONYMOUS,
     "card",
     "console",
     "extendedagentcard",

@@ -175,6 +175,28 @@ async fn what_is_no_file_of_the_folder_is_told_and_holds_nobody_up() {
 }
 
 #[tokio::test]
+async fn no_file_takes_a_reserved_name() {
+    const RESERVED: [&str; 12] = [
+        "a2a", "admin", "agents", "anonymous", "card", "fleet", "healthz", "livez", "readyz", "schemas",
+        "tasks", "v1",
+    ];
+    let (gateway, folder) = start(&[]);
+    for name in RESERVED {
+        write(folder.path(), &format!("{name}.md"), &shell("cat", ""));
+    }
+    write(folder.path(), "zz.md", "---\nname: anonymous\ncommand: [/bin/cat]\n---\n");
+    write(folder.path(), "one.md", &shell("cat", ""));
+    gateway.run(&["admin", "reload"]);
+    until("the one that may be", async || names(&gateway).await == ["echo", "one"]).await;
+    let log = gateway.log();
+    for name in RESERVED {
+        let is_told = |line: &str| line.contains("is reserved") && line.contains(&format!("{name}.md"));
+        assert!(log.lines().any(is_told), "{name}: {log}");
+    }
+    assert!(log.lines().any(|line| line.contains("zz.md:2:7") && line.contains("is reserved")), "{log}");
+}
+
+#[tokio::test]
 async fn a_folder_may_be_a_link_that_the_operator_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let there = folder.path().join("there");

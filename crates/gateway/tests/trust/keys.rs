@@ -51,6 +51,34 @@ fn a_key_for_the_anonymous_caller_is_refused_when_it_is_made() {
     assert!(!folder.path().join("chancery-data/keys.json").exists());
 }
 
+#[test]
+fn a_key_for_an_agent_that_cannot_be_is_refused_when_it_is_made() {
+    let folder = folder(ECHO);
+    for agent in ["anonymous", "agents", "tasks", "No Name", ""] {
+        let ran = chancery(folder.path())
+            .args(["key", "create", "--caller", "worker", "--agent", agent])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8(ran.stderr).expect("it prints text");
+        assert!(!ran.status.success() && said.contains("no agent can have this name"), "{agent}: {said}");
+        assert!(ran.stdout.is_empty(), "no key is shown");
+    }
+    assert!(!folder.path().join("chancery-data/keys.json").exists());
+}
+
+#[test]
+fn no_agent_of_the_configuration_has_a_reserved_name() {
+    for name in ["anonymous", "agents", "livez", "fleet"] {
+        for kind in ["inbox", "command", "a2a", "model"] {
+            let config = format!("[[agent]]\nname = \"{name}\"\nkind = \"{kind}\"\n");
+            let folder = folder(&config);
+            let ran = chancery(folder.path()).arg("check").output().expect("it runs");
+            let said = String::from_utf8(ran.stderr).expect("it prints text");
+            assert!(said.contains(&format!("`{name}` is reserved")), "{kind}: {said}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn keys_admin_and_store_are_where_the_configuration_says() {
     let config = format!("[store]\ndata = \"elsewhere\"\n{ECHO}");
