@@ -41,6 +41,8 @@ struct Known {
     default: String,
     /// What it said when it was last right.
     good: Option<AgentSection>,
+    /// The name that it has in what was read last.
+    name: Option<String>,
     problems: Vec<Problem>,
 }
 
@@ -59,30 +61,27 @@ impl Folders {
         directory: &Path,
         taken: &[AgentSection],
     ) -> (Vec<AgentSection>, Vec<Problem>) {
-        let mut names: BTreeSet<String> = taken.iter().map(|agent| agent.name.clone()).collect();
-        let (mut agents, mut problems) = (Vec::new(), Vec::new());
+        let mut problems = Vec::new();
         let mut known = self.0.lock();
         let mut seen = BTreeSet::new();
         for folder in folders {
-            let at = directory.join(&folder.folder);
-            let files = files(&at).unwrap_or_else(|problem| {
+            let folder_path = directory.join(&folder.folder);
+            let files = files(&folder_path).unwrap_or_else(|problem| {
                 problems.push(problem);
                 Vec::new()
             });
             for file in files {
+                if !seen.insert(file.clone()) {
+                    problems.push(Problem::new(at(&file, 1, 1), "", "its folder is named twice"));
+                    continue;
+                }
                 let known = known.entry(file.clone()).or_insert_with(Known::nothing);
                 known.look(&file, folder);
                 problems.extend(known.problems.iter().cloned());
-                if let Some(agent) = &known.good {
-                    match names.insert(agent.name.clone()) {
-                        true => agents.push(agent.clone()),
-                        false => problems.push(taken_already(&file, &agent.name)),
-                    }
-                }
-                seen.insert(file);
             }
         }
         known.retain(|file, _| seen.contains(file));
+        let agents = named(&mut known, taken, &mut problems);
         (agents, problems)
     }
 
@@ -94,9 +93,45 @@ impl Folders {
     }
 }
 
+/// The agents that files describe, of which no two have the same name. An agent of the configuration keeps its name, and so does a
+/// file that has it already; of several that are new, none gets it.
+fn named(
+    known: &mut HashMap<PathBuf, Known>,
+    taken: &[AgentSection],
+    problems: &mut Vec<Problem>,
+) -> Vec<AgentSection> {
+    let taken: BTreeSet<&str> = taken.iter().map(|agent| agent.name.as_str()).collect();
+    let mut claims: BTreeMap<String, BTreeMap<PathBuf, bool>> = BTreeMap::new();
+    for (file, known) in &mut *known {
+        let had = known.name.take();
+        if let Some(agent) = &known.good {
+            let has_it = had.as_ref() == Some(&agent.name);
+            claims.entry(agent.name.clone()).or_default().insert(file.clone(), has_it);
+        }
+    }
+    let mut agents = BTreeMap::new();
+    for (name, files) in &claims {
+        let is_only = files.len() == 1;
+        let keeper = files.iter().find(|(_, has_it)| is_only || **has_it).map(|(file, _)| file);
+        let keeper = keeper.filter(|_| !taken.contains(name.as_str()));
+        for file in files.keys().filter(|file| Some(*file) != keeper) {
+            let other = files.keys().find(|other| *other != file);
+            problems.push(match other.filter(|_| keeper.is_none() && !taken.contains(name.as_str())) {
+                Some(other) => claimed_twice(file, other, name),
+                None => taken_already(file, name),
+            });
+        }
+        if let Some((file, known)) = keeper.and_then(|file| Some((file, known.get_mut(file)?))) {
+            known.name = Some(name.clone());
+            agents.extend(known.good.clone().map(|agent| (file.clone(), agent)));
+        }
+    }
+    agents.into_values().collect()
+}
+
 impl Known {
     fn nothing() -> Self {
-        Self { written: None, default: String::new(), good: None, problems: Vec::new() }
+        Self { written: None, default: String::new(), good: None, name: None, problems: Vec::new() }
     }
 
     /// Reads the file, unless it is as it was.
@@ -140,8 +175,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
 
 fn read(file: &Path, folder: &MarkdownSection) -> Result<AgentSection, Vec<Problem>> {
     let problem = |what: String| vec![Problem::new(at(file, 1, 1), "", what)];
-    let bytes =
-        read_foreign(file, LARGEST).map_err(|error| problem(format!("cannot read it: {error}")))?;
+    let bytes = read_foreign(file, LARGEST).map_err(|error| problem(format!("cannot read it: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|_| problem("it is no text in UTF-8".to_owned()))?;
     parse(file, &text, folder)
 }
@@ -238,6 +272,7 @@ fn section(
     };
     let mut agent = AgentSection::new(&name, AgentKind::Absent);
     (agent.card, agent.price, agent.described_in) = (Some(card), front.price, Some(file.to_owned()));
+    agent.claims_skills = folder.may_define.contains(&Definable::Skills);
     // What the file says itself goes before what its folder says.
     match (front.model, front.command) {
         (Some(_), Some(_)) => return Err(("model", "say `model` or `command`, not both".to_owned())),
@@ -353,6 +388,13 @@ fn taken_already(file: &Path, name: &str) -> Problem {
     Problem::new(at(file, 1, 1), "name", what)
 }
 
+fn claimed_twice(file: &Path, other: &Path, name: &str) -> Problem {
+    let other = other.display();
+    let what =
+        format!("{other} says that it is agent `{name}`, too; both are left out until one has another name");
+    Problem::new(at(file, 1, 1), "name", what)
+}
+
 /// Tells one content from another.
 fn digest(text: &str) -> String {
     Sha256::digest(text)[..4].iter().map(|byte| format!("{byte:02x}")).collect()
@@ -449,23 +491,47 @@ mod tests {
     }
 
     #[test]
+    fn no_file_takes_the_name_of_another() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let (a, b) = (directory.path().join("a.md"), directory.path().join("b.md"));
+        let write = |file: &Path, text: &str| std::fs::write(file, text).expect("it is written");
+        write(&b, "---\ndescription: one\n---\n");
+        let (folders, sections) = (Folders::default(), [folder(&MODEL.replace("\"x\"", "\".\""))]);
+        assert_eq!(folders.read(&sections, directory.path(), &[]).0[0].name, "b");
+        // The first in the order of files does not take the name of one that has it.
+        write(&a, "---\nname: b\n---\n");
+        let (agents, problems) = folders.read(&sections, directory.path(), &[]);
+        let description = agents[0].card.as_ref().and_then(|card| card.description.as_deref());
+        assert_eq!((description, agents.len(), problems.len()), (Some("one"), 1, 1), "{problems:?}");
+        assert!(problems[0].to_string().contains("there is another agent `b` already"));
+        // Where neither has it, neither gets it.
+        let (agents, problems) = Folders::default().read(&sections, directory.path(), &[]);
+        assert_eq!((agents.len(), problems.len()), (0, 2), "{problems:?}");
+        assert!(problems.iter().all(|problem| problem.to_string().contains("both are left out")));
+        // Nor does any get that of an agent of the configuration.
+        let taken = [AgentSection::new("b", AgentKind::Inbox)];
+        let (agents, problems) = folders.read(&sections, directory.path(), &taken);
+        assert_eq!((agents.len(), problems.len()), (0, 2), "{problems:?}");
+        assert!(problems.iter().all(|problem| problem.to_string().contains("another agent `b` already")));
+    }
+
+    #[test]
     fn what_was_right_stays_while_a_file_is_wrong() {
         let directory = tempfile::tempdir().expect("a folder");
         let (a, b) = (directory.path().join("a.md"), directory.path().join("b.md"));
         let write = |file: &Path, text: &str| std::fs::write(file, text).expect("it is written");
         write(&a, "---\ndescription: one\n---\n");
-        write(&b, "---\nname: a\n---\n");
+        write(&b, "---\nname: c\n---\n");
         let (folders, sections) = (Folders::default(), [folder(&MODEL.replace("\"x\"", "\".\""))]);
         let (agents, problems) = folders.read(&sections, directory.path(), &[]);
-        assert_eq!((agents.len(), problems.len()), (1, 1), "{problems:?}");
-        assert!(problems[0].to_string().contains("there is another agent `a` already"));
+        assert_eq!((agents.len(), problems.len()), (2, 0), "{problems:?}");
 
         let before = Folders::standing(&sections, directory.path());
         write(&a, "---\ndescription: [unclosed\n---\n");
         assert_ne!(Folders::standing(&sections, directory.path()), before);
         let (agents, problems) = folders.read(&sections, directory.path(), &[]);
         let description = agents[0].card.as_ref().and_then(|card| card.description.as_deref());
-        assert_eq!((description, problems.len()), (Some("one"), 2), "{problems:?}");
+        assert_eq!((description, agents.len(), problems.len()), (Some("one"), 2, 1), "{problems:?}");
 
         std::fs::remove_file(&a).expect("it is removed");
         let (agents, problems) = folders.read(&sections, directory.path(), &[]);

@@ -16,6 +16,10 @@ pub(crate) struct Member {
     pub(crate) exposed: bool,
     /// Whether it is a member of another fleet, and was found there.
     pub(crate) discovered: bool,
+    /// Whether the configuration itself has it, and it is trusted.
+    pub(crate) configured: bool,
+    /// Whether it gets no messages for skills that those have.
+    pub(crate) yields: bool,
     /// Skills that the operator says it has.
     pub(crate) skills: Vec<Arc<str>>,
     /// How one elsewhere is asked how it is.
@@ -29,14 +33,21 @@ pub(crate) struct Roster(BTreeMap<Arc<str>, Member>);
 impl Roster {
     /// The agents of a configuration, and how those elsewhere are asked.
     pub(crate) fn of(agents: &[AgentSection], asked: &HashMap<String, Arc<Asked>>) -> Self {
-        let member = |agent: &AgentSection| Member {
-            name: agent.name.as_str().into(),
-            kind: agent.kind,
-            trust: agent.trust,
-            exposed: agent.exposed,
-            discovered: agent.discovered_in.is_some(),
-            skills: agent.skills.iter().map(|skill| skill.as_str().into()).collect(),
-            asked: asked.get(&agent.name).filter(|_| agent.kind == AgentKind::A2a).cloned(),
+        let member = |agent: &AgentSection| {
+            let discovered = agent.discovered_in.is_some();
+            let is_ours = !discovered && agent.trust == Trust::Trusted;
+            let configured = is_ours && agent.described_in.is_none();
+            Member {
+                name: agent.name.as_str().into(),
+                kind: agent.kind,
+                trust: agent.trust,
+                exposed: agent.exposed,
+                discovered,
+                configured,
+                yields: !configured && !agent.claims_skills,
+                skills: agent.skills.iter().map(|skill| skill.as_str().into()).collect(),
+                asked: asked.get(&agent.name).filter(|_| agent.kind == AgentKind::A2a).cloned(),
+            }
         };
         Self(agents.iter().map(member).map(|member| (member.name.clone(), member)).collect())
     }

@@ -1,5 +1,6 @@
 //! What a caller may see and use: what the gates of identity and policy would let through. Budgets and loops hide nobody.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use chancery_control::identity::Access;
@@ -21,9 +22,29 @@ pub(crate) struct Seen {
 }
 
 impl Formation {
-    /// The members that a caller may send messages to.
-    pub(super) fn seen_by(&self, caller: &Caller) -> Vec<Seen> {
-        self.regime.roster.exposed().filter_map(|member| self.seen(caller, member)).collect()
+    /// The members that a caller may send messages to. Messages for skills that agents of the configuration have are for these, whether
+    /// the caller may see them or not.
+    pub(crate) fn seen_by(&self, caller: &Caller) -> Vec<Seen> {
+        let exposed = self.regime.roster.exposed();
+        let mut seen: Vec<_> = exposed.filter_map(|member| self.seen(caller, member)).collect();
+        if seen.iter().any(|seen| seen.member.yields) {
+            let configured = self.configured_skills();
+            for seen in seen.iter_mut().filter(|seen| seen.member.yields) {
+                seen.believed.retain(|skill| !configured.contains(&skill.id));
+            }
+        }
+        seen
+    }
+
+    /// The ids of the skills that agents of the configuration have.
+    fn configured_skills(&self) -> HashSet<String> {
+        let mut ids = HashSet::new();
+        for member in self.regime.roster.all().filter(|member| member.configured) {
+            ids.extend(member.skills.iter().map(|id| id.to_string()));
+            let card = self.regime.card(&member.name);
+            ids.extend(card.iter().flat_map(|card| &card.skills).map(|skill| skill.id.clone()));
+        }
+        ids
     }
 
     /// A member as a caller sees it, if it may be seen.

@@ -84,7 +84,7 @@ impl Plain {
         if let Some(only) = roster.only_exposed() {
             return Ok(only.clone());
         }
-        let seen: Vec<_> = roster.exposed().filter_map(|member| self.fleet.seen(caller, member)).collect();
+        let seen = self.fleet.seen_by(caller);
         let mut ids: Vec<_> = seen.iter().flat_map(|seen| &seen.believed).map(|skill| &*skill.id).collect();
         ids.sort_unstable();
         ids.dedup();

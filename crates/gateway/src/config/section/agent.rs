@@ -92,6 +92,9 @@ pub(crate) struct AgentSection {
     /// The file that describes it, if that is another one.
     #[serde(skip)]
     pub(crate) described_in: Option<PathBuf>,
+    /// Of one that another file describes: whether messages go to it for skills that an agent of the configuration has.
+    #[serde(skip)]
+    pub(crate) claims_skills: bool,
     /// The fleet that it was found in, if it is a member of another.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -228,6 +231,7 @@ impl AgentSection {
             model: None,
             inbox: None,
             described_in: None,
+            claims_skills: false,
             discovered_in: None,
             absent: None,
         }

@@ -26,8 +26,8 @@ pub(crate) struct MarkdownSection {
     /// More programs, which files choose by these names: `command: NAME`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) commands: BTreeMap<String, CommandSection>,
-    /// What files may say themselves instead of choosing it. Whoever writes a file may then have the gateway send what its
-    /// environment and its files hold wherever they like.
+    /// What files may say themselves instead of choosing it. With a model or a program, whoever writes a file may have the gateway
+    /// send what its environment and its files hold wherever they like.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) may_define: Vec<Definable>,
 }
@@ -40,6 +40,8 @@ pub(crate) enum Definable {
     Model,
     /// Any program: what is run, and what it gets of the machine.
     Command,
+    /// Skills that an agent of the configuration has: messages to the fleet for these may then go to either.
+    Skills,
 }
 
 impl MarkdownSection {
