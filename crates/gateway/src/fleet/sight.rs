@@ -54,8 +54,13 @@ impl Formation {
             return None;
         }
         let card = self.regime.card(&member.name)?;
+        let believed = believed(member, &card);
+        // Whatever skill a message named, it would be refused.
+        if !may_use(terms, caller, &member.name, &ids(&believed), None) {
+            return None;
+        }
         let skills = usable(terms, caller, &member.name, card.skills.clone());
-        let believed = usable(terms, caller, &member.name, believed(member, &card));
+        let believed = usable(terms, caller, &member.name, believed);
         Some(Seen { member: member.clone(), card, skills, believed })
     }
 }
@@ -80,9 +85,13 @@ pub(crate) fn usable(
     agent: &str,
     mut skills: Vec<AgentSkill>,
 ) -> Vec<AgentSkill> {
-    let all: Vec<Arc<str>> = skills.iter().map(|skill| skill.id.as_str().into()).collect();
-    skills.retain(|skill| may_use(terms, caller, agent, &all, &skill.id));
+    let all = ids(&skills);
+    skills.retain(|skill| may_use(terms, caller, agent, &all, Some(&skill.id)));
     skills
+}
+
+fn ids(skills: &[AgentSkill]) -> Vec<Arc<str>> {
+    skills.iter().map(|skill| skill.id.as_str().into()).collect()
 }
 
 fn subject(caller: &Caller) -> Subject<'_> {
@@ -99,11 +108,11 @@ fn may_send(terms: &Terms, caller: &Caller, agent: &str) -> bool {
         && terms.policy.authorize(subject(caller), agent, Operation::SendMessage).denied.is_none()
 }
 
-/// Whether a caller may use a skill of an agent.
-fn may_use(terms: &Terms, caller: &Caller, agent: &str, all: &[Arc<str>], skill: &str) -> bool {
+/// Whether a caller may use a skill of an agent, or any of them.
+fn may_use(terms: &Terms, caller: &Caller, agent: &str, all: &[Arc<str>], skill: Option<&str>) -> bool {
     let facts = Facts {
         skills: all,
-        named_skill: Some(skill),
+        named_skill: skill,
         ..Facts::new(subject(caller), agent, Operation::SendMessage)
     };
     let denied = terms.policy.decide(&facts).denied;

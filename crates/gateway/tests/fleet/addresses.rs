@@ -68,6 +68,25 @@ async fn the_fleets_card_lists_whom_the_caller_may_see() {
 }
 
 #[tokio::test]
+async fn whoever_may_use_no_skill_of_an_agent_does_not_see_it() {
+    let policy = "[policy.others]\ncallers = [\"alice\"]\nallowed_skills = [\"echo\"]\n";
+    let without = "[[agent]]\nname = \"plain\"\nkind = \"inbox\"\n";
+    let gateway = Gateway::start_with_key(&format!("{policy}{THREE}{without}"), "alice");
+    let bob = gateway.run(&["key", "create", "--caller", "bob"]);
+    let seen = async |key: &str| {
+        let headers = [V1, ("x-api-key", key)];
+        let card = get(&format!("{}/.well-known/agent-card.json", gateway.url()), &headers).await.json();
+        let listed = names(&fleet_extension(&card)["members"]).join(" ");
+        let page = get(&format!("{}/agents/", gateway.url()), &headers).await.json();
+        (listed, names(&page["agents"]).join(" "))
+    };
+    let alice = gateway.key.as_deref().expect("a key");
+    assert_eq!(seen(alice).await, ("echo".to_owned(), "echo".to_owned()));
+    let all = "echo plain stream".to_owned();
+    assert_eq!(seen(bob.trim()).await, (all.clone(), all));
+}
+
+#[tokio::test]
 async fn what_a_caller_may_not_use_is_neither_listed_nor_in_the_catalogue() {
     let policy =
         "[policy.others]\ncallers = [\"alice\"]\nagents = [\"stream\"]\noperations = [\"GetTask\"]\n";
