@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Problem;
 use super::desk::{Desk, member};
+use crate::fleet::Health;
 
 /// Why an agent is contained.
 #[derive(Deserialize)]
@@ -35,7 +36,7 @@ pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
             "kind": sections.get(name).map(|section| section.kind.as_str()),
             "upstream": sections.get(name).and_then(|section| section.url.as_deref()),
             "discoveredIn": sections.get(name).and_then(|section| section.discovered_in.as_deref()),
-            "health": health.get(&agent.name),
+            "health": health.get(&agent.name).map(Health::whole),
             "contained": desk.plane().containment.reason(name),
             "openCalls": open.get(name).copied().unwrap_or_default(),
             "reach": agent.reach.as_ref().map(|reach| member(&reach.snapshot(desk.now()), None)),

@@ -117,7 +117,7 @@ pub(super) fn member(snapshot: &Snapshot, health: Option<&Health>) -> Value {
     };
     json!({
         "name": &*snapshot.peer.name,
-        "health": health,
+        "health": health.map(Health::whole),
         "standing": standing,
         "until": until,
         "openCalls": snapshot.open,

@@ -10,7 +10,7 @@ use chancery_protocol::BoxFuture;
 use chancery_sdk::Offer;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
-use super::health::Asked;
+use super::health::{Asked, Trouble};
 use crate::config::AgentSection;
 use crate::kinds::{self, Built, Surroundings};
 use crate::limits::InputLimits;
@@ -27,7 +27,7 @@ pub(crate) struct Agents {
     /// How those elsewhere are asked how they are, by name.
     pub(crate) asked: HashMap<String, Arc<Asked>>,
     /// Those that cannot answer, by name, and why.
-    pub(crate) absent: HashMap<Arc<str>, String>,
+    pub(crate) absent: HashMap<Arc<str>, Trouble>,
 }
 
 /// Makes what sections say.

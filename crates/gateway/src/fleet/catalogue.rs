@@ -71,7 +71,7 @@ impl Formation {
             "kind": member.kind,
             "trust": member.trust,
             "skills": skills,
-            "health": health,
+            "health": health.public(),
         });
         if member.discovered {
             entry["discovered"] = json!(true);

@@ -1,6 +1,7 @@
 //! How the members are, as far as is known. Those that run here are well; those elsewhere are asked now and then, for a path
 //! that is configured or for their cards, which costs them next to nothing where the card is the same.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,6 +18,10 @@ use crate::config::{AgentKind, AgentSection, HealthSection, Trust};
 
 /// How many are asked at a time.
 pub(super) const AT_A_TIME: usize = 64;
+
+/// What callers are told of what is wrong.
+const UNREACHABLE: &str = "it cannot be reached";
+const UNREADABLE: &str = "its card cannot be read";
 
 /// The id of no task.
 const NO_TASK: &str = "00000000-0000-0000-0000-000000000000";
@@ -48,23 +53,39 @@ struct Ward {
 enum Found {
     Well,
     /// It is there and can be called, but something about it is not as it should be.
-    Odd(String),
+    Odd(Trouble),
     /// It cannot be called.
-    Ill(String),
+    Ill(Trouble),
     /// It cannot even be reached.
-    Away(String),
+    Away(Trouble),
+}
+
+/// What is wrong with a member. Where it is, and why exactly, is the operator's to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// For callers: no address, no path, nothing that somebody else has written.
+    pub(crate) public: Cow<'static, str>,
+    pub(crate) whole: String,
 }
 
 /// How a member is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
     status: Status,
     /// Since when it has been like this.
+    since: Option<Timestamp>,
+    trouble: Option<Trouble>,
+}
+
+/// The same as it is shown.
+#[derive(Serialize)]
+pub(crate) struct ShownHealth<'a> {
+    status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
     /// What is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    reason: Option<&'a str>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -113,7 +134,7 @@ impl Fleet {
     pub(crate) fn changed<'a>(
         self: &Arc<Self>,
         made: impl Iterator<Item = &'a str>,
-        absent: HashMap<Arc<str>, String>,
+        absent: HashMap<Arc<str>, Trouble>,
     ) {
         let (made, regime) = (made.collect::<HashSet<_>>(), self.governor.regime());
         let roster = &regime.roster;
@@ -157,7 +178,7 @@ async fn watch(fleet: Weak<Fleet>, name: Arc<str>, asked: Weak<Asked>) {
 
 /// How a pool is: as the best of its members.
 fn best(found: Vec<Found>) -> Found {
-    let nobody = || Found::Ill("it has no members".to_owned());
+    let nobody = || Found::Ill(Trouble::open("it has no members"));
     found.into_iter().min_by_key(Found::severity).unwrap_or_else(nobody)
 }
 
@@ -180,7 +201,10 @@ impl Asked {
     async fn ask(&self) -> Vec<Found> {
         let limit = Duration::from_millis(self.how.timeout_ms);
         let asking = self.members.iter().map(|ward| async move {
-            let late = || Found::Away(format!("did not answer within {} ms", self.how.timeout_ms));
+            let late = || {
+                let whole = format!("did not answer within {} ms", self.how.timeout_ms);
+                Found::Away(Trouble::new(UNREACHABLE, whole))
+            };
             tokio::time::timeout(limit, self.ask_one(&ward.client)).await.unwrap_or_else(|_| late())
         });
         futures_util::future::join_all(asking).await
@@ -195,7 +219,8 @@ impl Asked {
         if !client.is_refused() {
             return found;
         }
-        Found::Ill("it refuses the gateway's credential (HTTP 401); set or change `credential`".to_owned())
+        const REFUSED: &str = "it refuses the gateway's credential (HTTP 401)";
+        Found::Ill(Trouble::new(REFUSED, format!("{REFUSED}; set or change `credential`")))
     }
 
     async fn probe(&self, client: &Client) -> Found {
@@ -209,11 +234,14 @@ impl Asked {
         let _ = client.card().await;
         let status = match client.probe(path).await {
             Ok(status) => status.as_u16(),
-            Err(error) => return Found::Away(error.to_string()),
+            Err(error) => return Found::Away(Trouble::new(UNREACHABLE, error.to_string())),
         };
         match self.how.status.unwrap_or(200) {
             wanted if status == wanted => Found::Well,
-            wanted => Found::Ill(format!("{path} was answered with {status}, not {wanted}")),
+            wanted => {
+                let whole = format!("{path} was answered with {status}, not {wanted}");
+                Found::Ill(Trouble::new("its probe is not answered as it should be", whole))
+            }
         }
     }
 
@@ -261,15 +289,25 @@ impl Found {
         let why = error.to_string();
         match error {
             ClientError::Connect { .. } | ClientError::Cut { .. } | ClientError::TimedOut { .. } => {
-                Self::Away(why)
+                Self::Away(Trouble::new(UNREACHABLE, why))
             }
-            ClientError::Status { status, .. } if status.is_server_error() => Self::Away(why),
-            ClientError::BadAnswer(_) | ClientError::TooLarge { .. } | ClientError::Status { .. }
-                if is_known =>
-            {
-                Self::Odd(format!("its card cannot be read: {why}"))
+            ClientError::Status { status, .. } if status.is_server_error() => {
+                Self::Away(Trouble::new(UNREACHABLE, why))
             }
-            _ => Self::Ill(why),
+            ClientError::BadAnswer(_) | ClientError::TooLarge { .. } | ClientError::Status { .. } => {
+                match is_known {
+                    true => Self::Odd(Trouble::new(UNREADABLE, format!("{UNREADABLE}: {why}"))),
+                    false => Self::Ill(Trouble::new(UNREADABLE, why)),
+                }
+            }
+            ClientError::Refused { .. } => {
+                Self::Ill(Trouble::new("its card leads where the gateway may not call", why))
+            }
+            ClientError::Untrusted(_) => Self::Ill(Trouble::new("its card is not trusted", why)),
+            ClientError::NoInterface { .. } => {
+                Self::Ill(Trouble::new("its card names no interface that can be used", why))
+            }
+            _ => Self::Ill(Trouble::new("it cannot be called", why)),
         }
     }
 
@@ -283,12 +321,26 @@ impl Found {
     }
 
     /// Whether it can be called, and what is wrong.
-    fn told(self) -> (Status, Option<String>) {
+    fn told(self) -> (Status, Option<Trouble>) {
         match self {
             Self::Well => (Status::Healthy, None),
             Self::Odd(why) => (Status::Healthy, Some(why)),
             Self::Ill(why) | Self::Away(why) => (Status::Unhealthy, Some(why)),
         }
+    }
+}
+
+// === impl Trouble ===
+
+impl Trouble {
+    pub(crate) fn new(public: impl Into<Cow<'static, str>>, whole: String) -> Self {
+        Self { public: public.into(), whole }
+    }
+
+    /// One of which everybody may know all.
+    pub(crate) fn open(text: impl Into<String>) -> Self {
+        let whole = text.into();
+        Self { public: whole.clone().into(), whole }
     }
 }
 
@@ -313,26 +365,37 @@ impl Findings {
 
 impl Health {
     fn note(&mut self, agent: &str, who: &str, found: Found) {
-        let (status, reason) = found.told();
+        let (status, trouble) = found.told();
         if self.status != status {
             self.since = Some(Timestamp::now());
-            match (status, &reason) {
-                (Status::Unhealthy, Some(reason)) => {
+            match (status, &trouble) {
+                (Status::Unhealthy, Some(Trouble { whole: reason, .. })) => {
                     tracing::warn!(agent, reason, "agent {who} is not well: {reason}");
                 }
                 _ => tracing::info!(agent, "agent {who} is well"),
             }
         }
-        (self.status, self.reason) = (status, reason);
+        (self.status, self.trouble) = (status, trouble);
     }
 
     pub(crate) fn is_unhealthy(&self) -> bool {
         self.status == Status::Unhealthy
     }
 
-    /// What is wrong.
+    /// What callers are told is wrong.
     pub(crate) fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
+        self.trouble.as_ref().map(|trouble| &*trouble.public)
+    }
+
+    /// As callers see it.
+    pub(crate) fn public(&self) -> ShownHealth<'_> {
+        ShownHealth { status: self.status, since: self.since, reason: self.reason() }
+    }
+
+    /// As the operator sees it.
+    pub(crate) fn whole(&self) -> ShownHealth<'_> {
+        let reason = self.trouble.as_ref().map(|trouble| &*trouble.whole);
+        ShownHealth { reason, ..self.public() }
     }
 
     pub(crate) fn status(&self) -> &'static str {

@@ -46,7 +46,7 @@ use health::Findings;
 pub(crate) use address::{Addresses, RESERVED};
 pub(crate) use build::{Agents, build};
 use discover::{Discovered, LeftOut};
-pub(crate) use health::{Asked, Health};
+pub(crate) use health::{Asked, Health, Trouble};
 pub(crate) use reload::{Beside, Load, Reloader, read};
 pub(crate) use roster::{Member, Roster};
 pub(crate) use sight::Seen;

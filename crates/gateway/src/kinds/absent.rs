@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::{Built, Modes, described};
 use crate::config::AgentSection;
+use crate::fleet::Trouble;
 
 /// Says why it cannot answer.
 struct Absent(String);
@@ -15,7 +16,8 @@ impl Agent for Absent {
     }
 }
 
-pub(super) fn build(section: &AgentSection, why: String) -> anyhow::Result<Built> {
-    let spec = described(section, Absent(why.clone()), Modes::default(), json!({"runtime": "none"}))?;
+pub(super) fn build(section: &AgentSection, why: Trouble) -> anyhow::Result<Built> {
+    let absent = Absent(why.public.to_string());
+    let spec = described(section, absent, Modes::default(), json!({"runtime": "none"}))?;
     Ok(Built::Absent(Box::new(spec), why))
 }

@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use crate::config::{
     AgentKind, AgentSection, Cardinality, Config, OutboundSection, RuntimeSection, SkillSection, Trust,
 };
+use crate::fleet::Trouble;
 use crate::govern::breaker;
 use singleton::Singleton;
 
@@ -81,7 +82,7 @@ pub(crate) enum Built {
     /// One that runs elsewhere.
     Relay(Relay),
     /// One that is known and cannot answer, and why.
-    Absent(Box<AgentSpec>, String),
+    Absent(Box<AgentSpec>, Trouble),
 }
 
 /// Makes what a section says. One that a file of its own describes is listed also if it cannot be made: it harms no other.
@@ -89,8 +90,8 @@ pub(crate) async fn build(section: &AgentSection, surroundings: &Surroundings) -
     match make(section, surroundings).await {
         Err(error) if section.described_in.is_some() => {
             tracing::error!(agent = section.name, "agent `{}` cannot answer: {error:#}", section.name);
-            // Everybody may read it, so the causes stay in the log.
-            absent::build(section, error.to_string())
+            // Everybody may read the first, so the causes are the operator's.
+            absent::build(section, Trouble::new(error.to_string(), format!("{error:#}")))
         }
         made => made,
     }
@@ -98,7 +99,9 @@ pub(crate) async fn build(section: &AgentSection, surroundings: &Surroundings) -
 
 async fn make(section: &AgentSection, surroundings: &Surroundings) -> anyhow::Result<Built> {
     match section.kind {
-        AgentKind::Absent => absent::build(section, section.absent.clone().unwrap_or_default()),
+        AgentKind::Absent => {
+            absent::build(section, Trouble::open(section.absent.clone().unwrap_or_default()))
+        }
         AgentKind::Builtin => Ok(Built::Agent(Box::new(builtin::build(section, &surroundings.neighbours)?))),
         AgentKind::A2a => a2a::build(section, surroundings).await.map(Built::Relay),
         AgentKind::Command => Ok(Built::Agent(Box::new(command::build(section, &surroundings.keys).await?))),

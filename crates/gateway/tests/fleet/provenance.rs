@@ -133,6 +133,69 @@ async fn a_card_leads_only_where_the_operator_allows_and_an_untrusted_one_nowher
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_are_told_no_address_of_the_operators_network() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let upstream = Gateway::start(ECHO);
+    let mut inside =
+        get(&format!("{}/.well-known/agent-card.json", upstream.agent("echo")), &[V1]).await.json();
+    inside["signatures"] = json!([]);
+    inside["documentationUrl"] = json!("http://10.0.0.8:9000/secret-docs");
+    inside["iconUrl"] = json!("http://intranet/secret-icon.png");
+    inside["provider"] = json!({"organization": "Inside", "url": "http://wiki.corp.internal/secret-wiki"});
+    let lure = crate::http::always(inside.to_string()).await;
+    inside["documentationUrl"] = json!("https://docs.example.com/open");
+    inside["provider"]["url"] = json!("https://example.com/");
+    let open = crate::http::always(inside.to_string()).await;
+    let often = "health = { interval_ms = 100 }";
+    let probed = "health = { interval_ms = 100, path = \"/secret-path\", status = 204 }";
+    let agents = [
+        ("dead", format!("http://{gone}/secret-place"), often),
+        ("odd", upstream.url().to_owned(), often),
+        ("probed", upstream.agent("echo"), probed),
+        ("lured", lure.clone(), often),
+    ];
+    let sections: String = agents.iter().map(|(name, url, more)| elsewhere(name, url, more)).collect();
+    let gateway = Gateway::start(&sections);
+    let listed = async || get(&format!("{}/agents/", gateway.url()), &[]).await.json()["agents"].clone();
+    let reason = async |name: &str| {
+        let agents = listed().await;
+        let agent = agents.as_array().expect("agents").iter().find(|agent| agent["name"] == name);
+        agent.expect("it is listed")["health"]["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    for (name, why) in [
+        ("dead", "it cannot be reached"),
+        ("odd", "its card"),
+        ("probed", "its probe is not answered as it should be"),
+        ("lured", "its card leads where the gateway may not call"),
+    ] {
+        until(name, async || reason(name).await.starts_with(why)).await;
+    }
+    let (gone, inner) = (gone.to_string(), upstream.place().to_owned());
+    let hosts = [gone.as_str(), &inner, lure.trim_start_matches("http://"), "secret", "10.0.0.8"];
+    let mut told = vec![listed().await.to_string()];
+    for (name, ..) in &agents {
+        for path in ["healthz", "card", ".well-known/agent-card.json"] {
+            told.push(get(&format!("{}/{path}", gateway.agent(name)), &[V1]).await.text);
+        }
+    }
+    for text in &told {
+        assert!(!hosts.iter().any(|host| text.contains(host)), "{hosts:?}: {text}");
+    }
+    // The operator is told all of it.
+    let whole = gateway.run(&["admin", "agents"]);
+    assert!(whole.contains(&gone) && whole.contains("/secret-path") && whole.contains(&inner), "{whole}");
+    assert!(gateway.log().contains(&gone), "{}", gateway.log());
+    // Of a card that is shown, what leads elsewhere in the world is passed on.
+    let allowed = "[outbound]\nallow_egress = [\"127.0.0.0/8\"]\n";
+    let sections = elsewhere("inside", &lure, "") + &elsewhere("open", &open, "");
+    let gateway = Gateway::start(&format!("{allowed}{sections}"));
+    let (inside, open) = (card(&gateway, "inside").await, card(&gateway, "open").await);
+    assert!(inside["skills"][0]["id"] == "echo" && !inside.to_string().contains("secret"), "{inside}");
+    assert_eq!(open["documentationUrl"], "https://docs.example.com/open");
+    assert_eq!(open["provider"]["organization"], "Inside");
+}
+
 #[tokio::test]
 async fn only_one_that_is_called_elsewhere_can_be_untrusted() {
     let folder = tempfile::tempdir().expect("a folder");

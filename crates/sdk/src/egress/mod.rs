@@ -71,6 +71,12 @@ struct Policy {
     trust: tls::Trust,
 }
 
+/// Whether a URL names a place that the whole world may reach, as far as can be said without asking anybody.
+#[cfg(feature = "server")]
+pub(crate) fn is_public_url(url: &str) -> bool {
+    url.parse().ok().and_then(|uri: Uri| Checked::parse(&uri).ok()).is_some_and(|checked| checked.is_public())
+}
+
 /// Whether the whole world may reach an address.
 #[cfg(feature = "server")]
 pub(crate) fn is_public(address: std::net::IpAddr) -> bool {

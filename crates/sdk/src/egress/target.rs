@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use http::Uri;
 
+#[cfg(feature = "server")]
+use super::address::reserved_for;
 use super::refused::Refused;
 
 /// A URL that may be dialled, as far as can be said before its name is resolved.
@@ -36,6 +38,11 @@ const PORTS_OF_OTHERS: [u16; 36] = [
     0, 7, 9, 13, 19, 21, 22, 23, 25, 53, 69, 110, 111, 119, 123, 135, 137, 139, 143, 161, 389, 445, 465, 514,
     587, 636, 993, 995, 1433, 2049, 3306, 3389, 5432, 6379, 11211, 27017,
 ];
+
+/// What names end with that mean something only where they are used.
+#[cfg(feature = "server")]
+const INSIDE: [&str; 8] =
+    ["corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost"];
 
 // === impl Checked ===
 
@@ -72,6 +79,18 @@ impl Checked {
             Host::Name(name) => format!("{name}:{}", self.port),
             Host::Address(IpAddr::V4(address)) => format!("{address}:{}", self.port),
             Host::Address(IpAddr::V6(address)) => format!("[{address}]:{}", self.port),
+        }
+    }
+
+    /// Whether it names a place that anybody may reach, as far as can be said without asking anybody.
+    #[cfg(feature = "server")]
+    pub(super) fn is_public(&self) -> bool {
+        match &self.host {
+            Host::Address(address) => reserved_for(*address).is_none(),
+            Host::Name(name) => {
+                let last = name.rsplit('.').next().unwrap_or(name);
+                name.contains('.') && !INSIDE.contains(&last) && !name.ends_with(".home.arpa")
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use super::versions::Versions;
 use crate::binding::head::query;
 use crate::client::{CardSeen, UNREACHABLE};
 use crate::dialect::v0_3;
+use crate::egress::is_public_url;
 use crate::relay::{Relay, is_ours_to_say};
 use crate::spec::AgentSpec;
 use crate::{IDEMPOTENCY_EXTENSION, PROVENANCE_EXTENSION, USAGE_EXTENSION};
@@ -146,6 +147,11 @@ pub(crate) fn derive_relayed(relay: &Relay, seen: &CardSeen, place: &Place) -> A
     card.capabilities.extended_agent_card = Some(place.extends);
     card.capabilities.extensions.push(provenance(relay, seen));
     card.signatures.clear();
+    // What only its own network can reach is of no use to callers, and tells them of that network.
+    for url in [&mut card.documentation_url, &mut card.icon_url] {
+        url.take_if(|url| !is_public_url(url));
+    }
+    card.provider.take_if(|provider| !provider.url.is_empty() && !is_public_url(&provider.url));
     for extension in common_extensions().into_iter().chain(relay.extensions.iter().cloned()) {
         card.capabilities.extensions.retain(|known| known.uri != extension.uri);
         card.capabilities.extensions.push(extension);
