@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use chancery_control::Millis;
-use chancery_control::identity::{ApiKey, KeyRecord, is_reserved};
+use chancery_control::identity::{ApiKey, KeyRecord, check_name, is_reserved};
 use chancery_protocol::Timestamp;
 use chancery_protocol::signing::SigningKey;
 use chancery_sdk::is_agent_name;
@@ -78,6 +78,10 @@ impl KeyCommand {
         let mut file = KeyFile::open(&data)?;
         match self.action {
             Action::Create { caller, realm, group, agent, days } => {
+                let named = [("--caller", &caller), ("--realm", &realm)];
+                for (flag, name) in named.into_iter().chain(group.iter().map(|name| ("--group", name))) {
+                    check_name(name).with_context(|| format!("`{flag}` cannot be used"))?;
+                }
                 if is_reserved(&caller) {
                     bail!("no caller can have a name that begins with `call:` or `unattributed/`: {caller}");
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use chancery_control::identity::check_name;
 use chancery_control::routing::Selectors;
 use chancery_protocol::OPERATIONS;
 use chancery_protocol::signing::AgentId;
@@ -435,10 +436,16 @@ impl Sense<'_> {
     fn known_agents(&mut self, config: &Config) {
         let mut names = BTreeSet::new();
         for (place, agent) in config.identity.agent.iter().enumerate() {
+            let place = place.to_string();
+            let at = |key| ["identity", "agent", place.as_str(), key];
             if !names.insert(&agent.name) {
-                let place = place.to_string();
-                let what = format!("there are two agents `{}`", agent.name);
-                self.complain(&["identity", "agent", &place, "name"], what);
+                self.complain(&at("name"), format!("there are two agents `{}`", agent.name));
+            }
+            let groups = agent.groups.iter().map(|group| ("groups", group));
+            for (key, name) in [("name", &agent.name), ("realm", &agent.realm)].into_iter().chain(groups) {
+                if let Err(wrong) = check_name(name) {
+                    self.complain(&at(key), wrong.to_string());
+                }
             }
         }
     }

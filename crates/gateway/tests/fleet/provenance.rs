@@ -151,7 +151,7 @@ async fn callers_are_told_no_address_of_the_operators_network() {
     let probed = "health = { interval_ms = 100, path = \"/secret-path\", status = 204 }";
     let agents = [
         ("dead", format!("http://{gone}/secret-place"), often),
-        ("odd", upstream.url().to_owned(), often),
+        ("odd", format!("{}/secret-missing", upstream.url()), often),
         ("probed", upstream.agent("echo"), probed),
         ("lured", lure.clone(), often),
     ];
@@ -165,7 +165,7 @@ async fn callers_are_told_no_address_of_the_operators_network() {
     };
     for (name, why) in [
         ("dead", "it cannot be reached"),
-        ("odd", "its card"),
+        ("odd", "its card cannot be read"),
         ("probed", "its probe is not answered as it should be"),
         ("lured", "its card leads where the gateway may not call"),
     ] {

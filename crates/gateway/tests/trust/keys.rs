@@ -67,6 +67,40 @@ fn a_key_for_an_agent_that_cannot_be_is_refused_when_it_is_made() {
 }
 
 #[test]
+fn names_that_nobody_can_have_are_refused_when_they_are_given() {
+    let id = "0".repeat(64);
+    let long = "x".repeat(257);
+    for (name, why) in [
+        ("", "cannot be empty"),
+        ("a\nb", "has no control characters"),
+        ("a\u{1b}[2J", "has no control characters"),
+        (long.as_str(), "has at most 256 bytes"),
+    ] {
+        for flags in [
+            ["--caller", name, "--realm", "r"],
+            ["--caller", "a", "--realm", name],
+            ["--caller", "a", "--group", name],
+        ] {
+            let folder = folder(ECHO);
+            let made = chancery(folder.path()).args(["key", "create"]).args(flags).output().expect("it runs");
+            let said = String::from_utf8(made.stderr).expect("it prints text");
+            assert!(!made.status.success() && said.contains(why), "{flags:?}: {said}");
+            assert!(made.stdout.is_empty(), "no key is shown");
+            assert!(!folder.path().join("chancery-data/keys.json").exists());
+        }
+        for (agent, realm, group) in [(name, "r", "g"), ("a", name, "g"), ("a", "r", name)] {
+            let known = format!(
+                "[[identity.agent]]\nname = {agent:?}\nid = \"{id}\"\nrealm = {realm:?}\ngroups = [{group:?}]\n"
+            );
+            let folder = folder(&format!("{}{ECHO}", known.replace("\\u{1b}", "\\u001b")));
+            let ran = chancery(folder.path()).arg("check").output().expect("it runs");
+            let said = String::from_utf8(ran.stderr).expect("it prints text");
+            assert!(!ran.status.success() && said.contains(why), "{known}: {said}");
+        }
+    }
+}
+
+#[test]
 fn no_agent_of_the_configuration_has_a_reserved_name() {
     for name in ["anonymous", "agents", "livez", "fleet"] {
         for kind in ["inbox", "command", "a2a", "model"] {

@@ -9,8 +9,6 @@ use std::sync::Arc;
 
 use http::Uri;
 
-#[cfg(feature = "server")]
-use super::address::reserved_for;
 use super::refused::Refused;
 
 /// A URL that may be dialled, as far as can be said before its name is resolved.
@@ -86,7 +84,7 @@ impl Checked {
     #[cfg(feature = "server")]
     pub(super) fn is_public(&self) -> bool {
         match &self.host {
-            Host::Address(address) => reserved_for(*address).is_none(),
+            Host::Address(address) => super::is_public(*address),
             Host::Name(name) => {
                 let last = name.rsplit('.').next().unwrap_or(name);
                 name.contains('.') && !INSIDE.contains(&last) && !name.ends_with(".home.arpa")
