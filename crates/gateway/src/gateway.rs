@@ -10,7 +10,7 @@ use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder, Tls};
 use chancery_store::{Store, StoreLimits};
 
 use crate::admin::{self, ContainedFile, Desk};
-use crate::config::{Config, JsonRpcStatus, Listen, ProxyHeader, StoreSection};
+use crate::config::{Config, JsonRpcStatus, Listen, ProxyHeader, StoreSection, secret_files};
 use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
 use crate::identity::{Identities, LiveKeys, Signatory, federation, files};
@@ -40,6 +40,7 @@ impl Gateway {
         if config.agent.is_empty() && config.discover.is_empty() {
             bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
         }
+        warn_of_open_secrets(&config);
         let identities = Identities::open(&config)?;
         let signatory = Signatory::open(&config)?;
         let store = Arc::new(open_store(&config.store)?);
@@ -128,6 +129,21 @@ impl Gateway {
         self.governor.flush().await;
         self.keys.write_uses();
         self.store.close();
+    }
+}
+
+/// Says which secrets others on this machine can read. It serves all the same: where files are handed in, their modes may not be the
+/// operator's to choose.
+fn warn_of_open_secrets(config: &Config) {
+    for (path, file) in secret_files(config) {
+        if let Some(mode) = files::mode_for_others(file) {
+            let (path, file) = (path.join("."), file.display());
+            tracing::warn!(
+                %file,
+                mode = format!("{mode:o}"),
+                "others than its owner can read {file}, which `{path}` names; run `chmod 600 {file}`"
+            );
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use std::path::Path;
 use super::document::Node;
 use super::file::Config;
 use super::problem::Problem;
-use super::section::AgentSection;
+use super::section::{AgentSection, ModelSection};
 use super::sense::Sense;
+use crate::identity::files;
 use crate::{identity, kinds};
 
 /// Everything that is not there.
@@ -19,8 +20,40 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
         programs(&mut sense, agent, &place);
         secrets(&mut sense, agent, &place);
     }
+    for (path, file) in secret_files(config) {
+        let path: Vec<_> = path.iter().map(String::as_str).collect();
+        if let Some(mode) = files::mode_for_others(file) {
+            let file = file.display();
+            sense.complain(&path, format!("others than its owner can read {file} (mode {mode:o})")).hint =
+                Some(format!("run `chmod 600 {file}`"));
+        }
+    }
     callers(&mut sense, config);
     sense.problems
+}
+
+fn key_of(model: &Option<ModelSection>) -> Option<&Path> {
+    model.as_ref()?.key_file.as_deref()
+}
+
+/// The files that hold secrets and are not the gateway's own, with the keys that name them.
+pub(crate) fn secret_files(config: &Config) -> Vec<(Vec<String>, &Path)> {
+    let mut files = vec![(vec!["server", "tls", "key"], config.server.tls.as_ref().map(|tls| &*tls.key))];
+    let places: Vec<String> =
+        (0..config.agent.len().max(config.markdown.len())).map(|place| place.to_string()).collect();
+    for (agent, place) in config.agent.iter().zip(&places).filter(|(agent, _)| agent.described_in.is_none()) {
+        let credential = agent.credential.as_ref().and_then(|known| known.secret_file.as_deref());
+        files.push((vec!["agent", place, "credential", "secret_file"], credential));
+        files.push((vec!["agent", place, "model", "key_file"], key_of(&agent.model)));
+    }
+    for (folder, place) in config.markdown.iter().zip(&places) {
+        files.push((vec!["markdown", place, "model", "key_file"], key_of(&folder.model)));
+        for (name, model) in &folder.models {
+            files.push((vec!["markdown", place, "models", name, "key_file"], model.key_file.as_deref()));
+        }
+    }
+    let owned = |path: Vec<&str>| path.into_iter().map(str::to_owned).collect();
+    files.into_iter().filter_map(|(path, file)| Some((owned(path), file?))).collect()
 }
 
 fn programs(sense: &mut Sense<'_>, agent: &AgentSection, place: &str) {

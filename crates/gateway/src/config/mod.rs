@@ -36,6 +36,7 @@ use document::Node;
 pub(crate) use document::Origin;
 pub(crate) use effective::effective;
 pub(crate) use file::*;
+pub(crate) use here::secret_files;
 pub(crate) use markdown::{Folders, Standing, schema as markdown_schema};
 pub(crate) use problem::{BadConfig, Problem};
 pub(crate) use section::*;

@@ -14,7 +14,7 @@ use super::file::Config;
 use super::problem::{Problem, nearest};
 use super::section::{
     AgentKind, AgentSection, CardSection, CommandSection, CredentialSection, DEFAULT_PATIENCE_MS, Exchange,
-    HealthSection, ModelSection, SignatureMode, SpokenBinding, SpokenVersion, Trust,
+    HealthSection, Listen, ModelSection, SignatureMode, SpokenBinding, SpokenVersion, Trust, names_user,
 };
 use crate::demo;
 use crate::fleet::RESERVED;
@@ -57,6 +57,7 @@ pub(super) fn problems(config: &Config, node: &Node) -> Vec<Problem> {
         sense.complain(&["admin", "listen"], "others than this machine could reach it").hint =
             Some(hint.to_owned());
     }
+    sense.admin_apart(config);
     sense.ranges("push", &config.push.allow_egress);
     sense.ranges("outbound", &config.outbound.allow_egress);
     sense.allow_list(&config.identity.allow);
@@ -378,9 +379,23 @@ impl Sense<'_> {
         }
     }
 
+    /// Callers and operators have listeners of their own.
+    fn admin_apart(&mut self, config: &Config) {
+        let admin = config.admin.listen;
+        let Listen::Tcp(server) = config.server.listen else { return };
+        let is_same = server.ip() == admin.ip() || server.ip().is_unspecified();
+        if config.admin.enabled && admin.port() != 0 && server.port() == admin.port() && is_same {
+            self.complain(&["admin", "listen"], format!("`server.listen` is {server}, too")).hint =
+                Some("choose another port, or leave it out for any free one".to_owned());
+        }
+    }
+
     /// Where an agent elsewhere, or another fleet, is.
     fn url(&mut self, path: &[&str], url: &str) {
-        if let Err(error) = chancery_sdk::Client::builder().connect_later(url) {
+        if names_user(url) {
+            self.complain(path, "a user or a password stands in it").hint =
+                Some("take them out; what an agent wants stands in `[agent.credential]`".to_owned());
+        } else if let Err(error) = chancery_sdk::Client::builder().connect_later(url) {
             self.complain(path, error.to_string());
         }
     }

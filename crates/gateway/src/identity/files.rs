@@ -68,6 +68,12 @@ fn read_with_mode(path: &Path) -> anyhow::Result<Option<(Vec<u8>, u32)>> {
     }
 }
 
+/// The mode of a file that others than its owner can read; none if they cannot, or if it is not there.
+pub(crate) fn mode_for_others(path: &Path) -> Option<u32> {
+    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o044 != 0).then_some(mode)
+}
+
 /// Reads a file that somebody else may have put there, of at most so many bytes. What only leads to one is not followed.
 pub(crate) fn read_foreign(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let opened = open_regular(path, OFlag::O_NOFOLLOW);

@@ -86,6 +86,76 @@ fn who_is_there_twice_or_nowhere_is_told() {
 }
 
 #[test]
+fn what_opens_more_than_is_meant_is_told() {
+    let config = "[server]\nlisten = \"127.0.0.1:9090\"\npublic_url = \"https://bob:hunter2@agents.example\"\n\
+         hosts = [\"*\"]\nanonymous = true\ntrusted_proxies = [\"0.0.0.0/0\", \"::/0\"]\n\
+         cors = { origins = [\"*\"] }\n\
+         [admin]\nlisten = \"127.0.0.1:9090\" # the same\n\
+         [[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"http://bob:hunter2@far.example\"\n\
+         [[agent]]\nname = \"model\"\nkind = \"model\"\n\
+         model = { url = \"http://bob:hunter2@model.example/v1\", model = \"m\" }\n\
+         [[agent]]\nname = \"pool\"\nkind = \"a2a\"\n\
+         members = [{ name = \"one\", url = \"http://hunter2@one.example\" }]\n\
+         [[discover]]\nurl = \"https://bob:hunter2@fleet.example\"\nprefix = \"other\"\n";
+    expect(
+        config,
+        &[
+            ("@agents.example", "a user or a password stands in it"),
+            ("hosts", "`*` is no name of a host"),
+            ("trusted_proxies", "`0.0.0.0/0` is everybody"),
+            ("trusted_proxies", "`::/0` is everybody"),
+            ("cors", "lets every web page call"),
+            ("# the same", "`server.listen` is 127.0.0.1:9090, too"),
+            ("@far.example", "`[agent.credential]`"),
+            ("@model.example", "`key_env` or `key_file`"),
+            ("@one.example", "`[agent.credential]`"),
+            ("@fleet.example", "a user or a password stands in it"),
+        ],
+        &[],
+    );
+    let folder = folder(config);
+    for arguments in [&["check"][..], &["serve"], &["effective-config"]] {
+        let ran = chancery(folder.path()).args(arguments).output().expect("it runs");
+        let told = [ran.stdout, ran.stderr].concat();
+        let told = String::from_utf8(told).expect("it prints text");
+        assert!(!ran.status.success() && !told.contains("hunter2"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn secrets_that_others_can_read_are_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let config = "[server]\ntls = { cert = \"cert.pem\", key = \"tls.key\" }\n\
+         [[agent]]\nname = \"far\"\nkind = \"a2a\"\nurl = \"http://127.0.0.1:1\"\n\
+         credential = { scheme = \"bearer\", secret_file = \"far.token\" }\n\
+         [[agent]]\nname = \"model\"\nkind = \"model\"\n\
+         model = { url = \"http://127.0.0.1:1\", model = \"m\", key_file = \"model.token\" }\n\
+         [[markdown]]\nfolder = \".\"\n[markdown.models.large]\nurl = \"http://127.0.0.1:1\"\nmodel = \"m\"\n\
+         key_file = \"large.token\"\n";
+    let folder = folder(config);
+    let secrets = ["tls.key", "far.token", "model.token", "large.token"];
+    let modes = |mode: u32| {
+        for name in secrets {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "secret").expect("it is written");
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, permissions).expect("it is its owner's");
+        }
+    };
+    for mode in [0o640, 0o604] {
+        modes(mode);
+        let told = check(&folder);
+        for name in secrets {
+            let words = format!("others than its owner can read {name} (mode {mode:o})");
+            assert!(told.iter().any(|told| told.contains(&words)), "{words}: {told:#?}");
+        }
+        assert_eq!(told.len(), secrets.len(), "{told:#?}");
+    }
+    modes(0o600);
+    assert_eq!(check(&folder), Vec::<String>::new());
+}
+
+#[test]
 fn what_is_not_on_this_machine_is_told() {
     let config = "[[agent]]\nname = \"program\"\nkind = \"command\"\n\
          command = { run = [\"/no/such/program\"] }\n\

@@ -17,8 +17,12 @@ async fn a_credential_from_a_file_is_sent_as_it_stands_now() {
         credential = { scheme = \"bearer\", secret_file = \"token\" }";
     let folder = folder(&hostile.sections("far", "locked", credential));
     std::fs::write(folder.path().join("token"), "one\n").unwrap();
+    let for_all = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(folder.path().join("token"), for_all).unwrap();
     let gateway = Gateway::in_folder(folder, None);
     let mut wrong = Vec::new();
+    // Others can read the file: it is used, and said.
+    assert!(gateway.log().contains("others than its owner can read token"), "{}", gateway.log());
     hostile.lock("one").await;
     for spoken in over_http() {
         let sent = Caller::new(&gateway, spoken.name("far")).send("echo first").await;

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Complaint;
+use super::{Complaint, names_user};
 
 /// What the address of a socket in the file system begins with.
 const UNIX: &str = "unix:";
@@ -218,7 +218,10 @@ impl ServerSection {
         if self.mode().is_none() {
             complaints.push(("socket_mode", "must be three octal digits, such as `660`".to_owned()));
         }
-        if let Some(url) = self.public_url.as_ref().filter(|url| !is_base_url(url)) {
+        if self.public_url.as_deref().is_some_and(names_user) {
+            let what = "a user or a password stands in it, and every card would show them; take them out";
+            complaints.push(("public_url", what.to_owned()));
+        } else if let Some(url) = self.public_url.as_ref().filter(|url| !is_base_url(url)) {
             let what =
                 format!("`{url}` is no http or https URL without query, such as `https://agents.example`");
             complaints.push(("public_url", what));
@@ -228,6 +231,11 @@ impl ServerSection {
                 complaints.push(("trusted_proxies", "`unix` is for who listens on a socket".to_owned()));
             } else if range != "unix" && prefix(range).is_none() {
                 let what = format!("`{range}` is no range of addresses, such as `10.0.0.0/8`, nor `unix`");
+                complaints.push(("trusted_proxies", what));
+            } else if is_everybody(range) {
+                let what = format!(
+                    "`{range}` is everybody, who could then say where they come from; name the proxies"
+                );
                 complaints.push(("trusted_proxies", what));
             }
         }
@@ -242,6 +250,10 @@ impl ServerSection {
         for origin in self.cors.iter().flat_map(|cors| &cors.origins).filter(|origin| !is_origin(origin)) {
             let what = format!("`{origin}` is no origin, such as `https://app.example`, nor `*`");
             complaints.push(("cors", what));
+        }
+        if self.anonymous && self.cors.iter().flat_map(|cors| &cors.origins).any(|origin| origin == "*") {
+            let what = "`*` beside `anonymous = true` lets every web page call through its visitor's browser; list the origins";
+            complaints.push(("cors", what.to_owned()));
         }
         complaints
     }
@@ -258,7 +270,12 @@ fn is_base_url(text: &str) -> bool {
 }
 
 fn is_host(text: &str) -> bool {
-    text.parse::<http::uri::Authority>().is_ok_and(|authority| authority.host() == text)
+    let is_spelled = text.chars().all(|c| c.is_ascii_alphanumeric() || "-._[]:".contains(c));
+    is_spelled && text.parse::<http::uri::Authority>().is_ok_and(|authority| authority.host() == text)
+}
+
+fn is_everybody(range: &str) -> bool {
+    range.rsplit_once('/').is_some_and(|(_, length)| length.parse() == Ok(0_u8))
 }
 
 /// A scheme, a host and perhaps a port, exactly as a browser writes them.
@@ -380,6 +397,15 @@ mod tests {
         assert_eq!(complaints(|section| section.hosts = vec!["http://a.example".to_owned()]), ["hosts"]);
         assert_eq!(complaints(|section| section.hosts = vec!["a.example:80".to_owned()]), ["hosts"]);
         assert!(complaints(|section| section.hosts = vec!["a.example".to_owned()]).is_empty());
+        for none in ["*", "*.example", "a b", "a/b", ""] {
+            let section = ServerSection { hosts: vec![none.to_owned()], ..ServerSection::default() };
+            assert_eq!(section.complaints().len(), 1, "{none}");
+        }
+        for everybody in ["0.0.0.0/0", "::/0"] {
+            let proxies = vec![everybody.to_owned()];
+            let section = ServerSection { trusted_proxies: proxies, ..ServerSection::default() };
+            assert_eq!(section.complaints().len(), 1, "{everybody}");
+        }
         assert_eq!(complaints(|section| section.proxy_header = ProxyHeader::Forwarded), ["proxy_header"]);
         assert!(
             complaints(|section| section.trusted_proxies = vec!["::1".to_owned(), "10.0.0.1".to_owned()])

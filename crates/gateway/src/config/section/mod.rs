@@ -30,5 +30,11 @@ pub(crate) use model::*;
 pub(crate) use outbound::*;
 pub(crate) use push::*;
 
+/// Whether a URL names a user or a password, which stand in logs and lists wherever the URL does.
+pub(super) fn names_user(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
+}
+
 /// What is wrong in a section: the key, what, and what to do about it.
 pub(super) type Complaint = (&'static str, String);

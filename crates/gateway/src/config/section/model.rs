@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Complaint;
+use super::{Complaint, names_user};
 use crate::config::Usd;
 
 /// A model behind an OpenAI-compatible chat endpoint.
@@ -60,7 +60,10 @@ impl ModelSection {
                 && url.host().is_some()
                 && url.query().is_none()
         });
-        if !is_url {
+        if names_user(&self.url) {
+            let what = "a user or a password stands in it; take them out, and name `key_env` or `key_file`";
+            complaints.push(("url", what.to_owned()));
+        } else if !is_url {
             complaints.push(("url", format!("`{}` is no http or https URL", self.url)));
         }
         if self.model.is_empty() {
