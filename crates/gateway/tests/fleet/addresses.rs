@@ -295,6 +295,6 @@ fn no_agent_is_called_like_a_path_of_ours() {
         std::fs::write(folder.path().join("chancery.toml"), text).expect("it is written");
         let ran = crate::gateway::chancery(folder.path()).arg("check").output().expect("it runs");
         let said = String::from_utf8_lossy(&ran.stderr).into_owned() + &String::from_utf8_lossy(&ran.stdout);
-        assert!(!ran.status.success() && said.contains("leads elsewhere"), "{name}: {said}");
+        assert!(!ran.status.success() && said.contains("is reserved"), "{name}: {said}");
     }
 }

@@ -154,7 +154,6 @@ async fn callers_are_told_no_address_of_the_operators_network() {
         ("odd", format!("{}/secret-missing", upstream.url()), often),
         ("probed", upstream.agent("echo"), probed),
         ("lured", lure.clone(), often),
-        ("open", open.clone(), often),
     ];
     let sections: String = agents.iter().map(|(name, url, more)| elsewhere(name, url, more)).collect();
     let gateway = Gateway::start(&sections);
@@ -183,14 +182,18 @@ async fn callers_are_told_no_address_of_the_operators_network() {
     for text in &told {
         assert!(!hosts.iter().any(|host| text.contains(host)), "{hosts:?}: {text}");
     }
-    // What leads elsewhere in the world is passed on.
-    let shown = card(&gateway, "open").await;
-    assert_eq!(shown["documentationUrl"], "https://docs.example.com/open");
-    assert_eq!(shown["provider"]["organization"], "Inside");
     // The operator is told all of it.
     let whole = gateway.run(&["admin", "agents"]);
     assert!(whole.contains(&gone) && whole.contains("/secret-path") && whole.contains(&inner), "{whole}");
     assert!(gateway.log().contains(&gone), "{}", gateway.log());
+    // Of a card that is shown, what leads elsewhere in the world is passed on.
+    let allowed = "[outbound]\nallow_egress = [\"127.0.0.0/8\"]\n";
+    let sections = elsewhere("inside", &lure, "") + &elsewhere("open", &open, "");
+    let gateway = Gateway::start(&format!("{allowed}{sections}"));
+    let (inside, open) = (card(&gateway, "inside").await, card(&gateway, "open").await);
+    assert!(inside["skills"][0]["id"] == "echo" && !inside.to_string().contains("secret"), "{inside}");
+    assert_eq!(open["documentationUrl"], "https://docs.example.com/open");
+    assert_eq!(open["provider"]["organization"], "Inside");
 }
 
 #[tokio::test]
