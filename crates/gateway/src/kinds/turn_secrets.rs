@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_secret_is_taken_out_however_it_is_cut() {
         let secrets = secrets();
-        let said = "TOKEN=chancery-turn-0af\nL=aa.ab.c aa.aa.ab.c aa.ab.chancery-turn-0af grüße c";
+        let said = "TOKEN=chancery-turn-0af\nL=aa.ab.c aa.aa.ab.c aa.ab.xchancery-turn-0af grüße c";
         let clean = secrets.without(said.to_owned());
         assert!(!clean.contains("0af") && !clean.contains("aa.ab.c"), "{clean}");
         for size in 1..said.len() {
