@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chancery_sdk::testing::{Spawned, spawn};
 use chancery_sdk::{AgentSkill, AgentSpec, Client, Message, agent_fn};
@@ -91,11 +91,12 @@ async fn the_times_and_limits_are_those_that_are_documented() {
     assert_eq!(config["outbound"], expected);
 }
 
-/// An agent that has a skill that others have too, and answers when it is let.
-async fn able(name: &'static str, go: Arc<Semaphore>) -> Spawned {
+/// An agent that has a skill that others have too, counts who has asked it, and answers when it is let.
+async fn able(name: &'static str, go: Arc<Semaphore>, asked: Arc<AtomicUsize>) -> Spawned {
     let agent = agent_fn(move |_: Message| {
-        let go = go.clone();
+        let (go, asked) = (go.clone(), asked.clone());
         async move {
+            asked.fetch_add(1, Ordering::Relaxed);
             go.acquire().await.expect("it is never closed").forget();
             name.to_owned()
         }
@@ -106,16 +107,23 @@ async fn able(name: &'static str, go: Arc<Semaphore>) -> Spawned {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_that_have_a_skill_the_one_that_is_busy_gets_less() {
     let (stuck, free) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(1000)));
-    let (one, other) = (able("stuck", stuck.clone()).await, able("free", free).await);
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let one = able("stuck", stuck.clone(), waiting.clone()).await;
+    let other = able("free", free, Arc::default()).await;
     let gateway = Gateway::start(&(elsewhere("stuck", one.url(), "") + &elsewhere("free", other.url(), "")));
     let fleet = Client::builder().retries(0).connect(gateway.url()).await.expect("it has a card");
+    let answered = Arc::new(AtomicUsize::new(0));
     let mut calls = Vec::new();
-    for _ in 0..40 {
-        let fleet = fleet.clone();
+    for sent in 1..=40 {
+        let (fleet, count) = (fleet.clone(), answered.clone());
         calls.push(tokio::spawn(async move {
-            fleet.send(for_skill("go", "work")).await.expect("it answers").text()
+            let text = fleet.send(for_skill("go", "work")).await.expect("it answers").text();
+            count.fetch_add(1, Ordering::Relaxed);
+            text
         }));
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        // The next one comes when this one has been answered or waits.
+        let settled = || answered.load(Ordering::Relaxed) + waiting.load(Ordering::Relaxed);
+        until("the call has come to somebody", async || settled() >= sent).await;
     }
     stuck.add_permits(1000);
     let mut said: HashMap<String, usize> = HashMap::new();

@@ -158,11 +158,11 @@ pub(crate) fn open_to_all(path: &Path) {
 
 #[tokio::test]
 async fn time_and_output_are_limited() {
-    let limits = "max_duration_ms = 300\nmax_output_bytes = 1000";
-    let gateway = Gateway::start(&shell("read -r what; eval \"$what\"", limits));
-    let client = gateway.client("it").await;
-    let task = ask(&client, "sleep 600\n").await;
+    let gateway = Gateway::start(&shell("sleep 600", "max_duration_ms = 300"));
+    let task = ask(&gateway.client("it").await, "wait\n").await;
     assert_eq!(status(&task), "The program took longer than the 300 ms that it may take");
+    let gateway = Gateway::start(&shell("read -r what; eval \"$what\"", "max_output_bytes = 1000"));
+    let client = gateway.client("it").await;
     let task = ask(&client, "yes\n").await;
     assert_eq!(status(&task), "The program said more than the 1000 bytes that it may say");
     assert_eq!(task.status.state, TaskState::Failed);
