@@ -77,7 +77,7 @@ async fn the_extended_card_is_where_each_version_has_it() {
         assert_eq!(answer.json()["description"], "for you", "{answer:?}");
         assert_eq!(
             (answer.json()["protocolVersion"].as_str(), answer.header("vary")),
-            (Some("0.3.0"), "Authorization")
+            (Some("0.3.0"), "Authorization, X-API-Key")
         );
     }
     let jsonrpc = site.jsonrpc().without("a2a-version");
