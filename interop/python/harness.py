@@ -57,7 +57,9 @@ async def run_named(scenarios):
 
 
 def report(scenario, outcome, detail):
-    print(json.dumps({'scenario': scenario, 'outcome': outcome, 'detail': detail}), flush=True)
+    # In one piece: what a framework writes from another thread comes before it or after it.
+    sys.stdout.write(json.dumps({'scenario': scenario, 'outcome': outcome, 'detail': detail}) + '\n')
+    sys.stdout.flush()
 
 
 def server_arguments():
