@@ -5,6 +5,7 @@
 //! only that of the journal, so streams do not wait for each other.
 
 mod admission;
+mod audit;
 mod edge;
 mod journal;
 mod outbox;
@@ -29,6 +30,7 @@ use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot, StoreCheck};
 use crate::reserved::KeyUse;
 use admission::Admissions;
+use audit::AuditLog;
 use edge::Edges;
 use journal::{Closed, Journal, Terms};
 use outbox::Outbox;
@@ -47,6 +49,7 @@ pub struct MemoryStore {
     context_secret: [u8; 32],
     outbox: Arc<Outbox>,
     edges: Box<Mutex<Edges>>,
+    audit: Box<Mutex<AuditLog>>,
 }
 
 /// The tasks of one scope.
@@ -69,6 +72,7 @@ impl MemoryStore {
             context_secret: random_bytes(),
             outbox: Arc::new(Outbox::new(clock.clone())),
             edges: Box::default(),
+            audit: Box::default(),
             clock,
         }
     }

@@ -10,9 +10,11 @@
 //! | `place`, `sum` | the integers that things are kept under; checksums |
 //! | `outbox`, `recovery`, `reserved` | push notifications; tasks that were cut short; calls without a task yet |
 //! | `calls`, `edge`, `spend` | the record of admitted calls, and what they cost added up |
+//! | `audit` | the audit log |
 //! | `checkpoint`, `log`, `sweep`, `care` | the log, and whether it was damaged, retention, backup and checks |
 //! | `queue`, `failure` | between callers and threads; what callers are told |
 
+mod audit;
 mod calls;
 mod care;
 mod checkpoint;
@@ -52,6 +54,7 @@ use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
 use crate::reserved::KeyUse;
+pub use audit::AuditFile;
 use edge::EdgeRow;
 use entry::Entry;
 use failure::closed;

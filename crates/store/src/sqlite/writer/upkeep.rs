@@ -8,6 +8,7 @@ use rusqlite::{Connection, Row, params};
 use super::Desk;
 use super::edges::EdgeStep;
 use crate::error::StoreError;
+use crate::sqlite::audit::{self, AuditStep};
 use crate::sqlite::failure::unavailable;
 use crate::sqlite::place::{self, AT_ONCE, state_of};
 use crate::sqlite::write::Fold;
@@ -27,6 +28,8 @@ pub(in crate::sqlite) enum Upkeep {
     DeleteOwner { realm: String, owner: String },
     /// Keeps the record of calls in bounds.
     Edges(EdgeStep),
+    /// Goes on with the audit log.
+    Audit(AuditStep),
 }
 
 /// A task that has ended, folded.
@@ -96,6 +99,7 @@ impl Desk {
             Upkeep::ForgetAdmissions { used_by, max } => forget_admissions(&self.connection, *used_by, *max),
             Upkeep::DeleteOwner { realm, owner } => self.delete_owner(realm, owner),
             Upkeep::Edges(step) => self.keep_up_edges(step),
+            Upkeep::Audit(step) => audit::step(&self.connection, step),
         }
     }
 
