@@ -34,13 +34,14 @@ mod table;
 mod tls;
 mod versions;
 
+pub use crate::binding::head::request_labels;
 pub use body::Body;
 pub use builder::{BuildError, ServeError, ServerBuilder, serve};
 pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS};
 pub use cors::Cors;
 pub use cross_origin::{CrossOriginProtection, CrossOriginRefusal};
 pub(crate) use guard::Visit;
-pub use guard::{Guard, Restored, Ward};
+pub use guard::{Guard, Restored, Ward, request_source};
 pub use limits::ServerLimits;
 pub use listener::Server;
 pub use offer::Offer;
