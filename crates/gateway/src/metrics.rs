@@ -1,7 +1,7 @@
 //! What can be counted, for Prometheus: calls, refusals, spend as they happen; what stands at a moment when it is asked for.
 //!
-//! Labels are bounded: agents, operations, gates and the codes of errors. Callers are not among them; who spent what is a
-//! question for the ledger.
+//! Labels are bounded: agents, operations, gates, the codes of errors, and the few callers who call most. Who spent what is
+//! a question for the ledger.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chancery_control::Booked;
 use chancery_control::routing::Standing;
-use chancery_protocol::{Error, OPERATIONS, Operation, Reply, TaskState};
+use chancery_protocol::{Error, OPERATIONS, Operation, Principal, Reply, TaskState};
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -17,6 +17,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use crate::callers::{CallerCollector, CallerCounts};
 
 /// How what is answered here is to be read.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -30,6 +32,8 @@ pub(crate) struct Metrics {
     calls: Family<CallLabels, Counter>,
     seconds: Family<WorkLabels, Histogram, fn() -> Histogram>,
     denials: Family<DenialLabels, Counter>,
+    refused: Family<ReasonLabels, Counter>,
+    callers: Arc<CallerCounts>,
     spend: Family<SpendLabels, Counter>,
     tokens: Family<SpendLabels, Counter>,
     overruns: Family<AgentLabels, Counter>,
@@ -70,6 +74,11 @@ struct WorkLabels {
 struct DenialLabels {
     agent: String,
     gate: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -144,6 +153,9 @@ impl Metrics {
             seconds.clone(),
         );
         registry.register("denials", "Calls that a gate refused", denials.clone());
+        let (refused, callers) = (Family::default(), Arc::<CallerCounts>::default());
+        registry.register("refused_credentials", "Credentials that let nobody in", refused.clone());
+        registry.register_collector(Box::new(CallerCollector(callers.clone())));
         registry.register("spend_micro_usd", "Charged, in millionths of a US dollar", spend.clone());
         registry.register("spend_tokens", "Charged, in tokens", tokens.clone());
         let overruns: [Family<AgentLabels, Counter>; 3] = Default::default();
@@ -163,6 +175,8 @@ impl Metrics {
             calls,
             seconds,
             denials,
+            refused,
+            callers,
             spend,
             tokens,
             overruns,
@@ -171,6 +185,11 @@ impl Metrics {
             standing,
             reading: Mutex::default(),
         })
+    }
+
+    /// A credential let nobody in.
+    pub(crate) fn refused_credential(&self, reason: &'static str) {
+        self.refused.get_or_create(&ReasonLabels { reason }).inc();
     }
 
     /// A call was settled.
@@ -267,7 +286,14 @@ impl Meter {
     }
 
     /// Counts a call that has been answered.
-    pub(crate) fn count(&self, operation: Operation, reply: &Result<Reply, Error>, took: Duration) {
+    pub(crate) fn count(
+        &self,
+        operation: Operation,
+        caller: &Principal,
+        reply: &Result<Reply, Error>,
+        took: Duration,
+    ) {
+        self.metrics.callers.count(caller);
         let (ok, seconds) = self.usual(operation);
         seconds.observe(took.as_secs_f64());
         let Err(error) = reply else {

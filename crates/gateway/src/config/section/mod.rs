@@ -2,6 +2,7 @@
 
 mod admin;
 mod agent;
+mod audit;
 mod card;
 mod cards;
 mod command;
@@ -17,6 +18,7 @@ mod push;
 
 pub(crate) use admin::*;
 pub(crate) use agent::*;
+pub(crate) use audit::*;
 pub(crate) use card::*;
 pub(crate) use cards::*;
 pub(crate) use command::*;
