@@ -89,8 +89,10 @@ impl StoreCommand {
             Action::Restore { file, seal } => {
                 let (kept, passphrase) = (kept(&section)?, seal.passphrase()?);
                 let act = acts::act("store.restore").target(file.display().to_string());
+                // Nothing may be left of one that fails, and there is no log before it.
                 let restore = move || {
-                    acts::recorded(&section.data, &act, || kept.restore(&file, passphrase.as_deref()))
+                    let restored = kept.restore(&file, passphrase.as_deref())?;
+                    acts::write(&section.data, &act).map(|()| restored)
                 };
                 let restored = tokio::task::spawn_blocking(restore).await??;
                 let tasks =

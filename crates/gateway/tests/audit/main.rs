@@ -13,6 +13,7 @@ mod gateway;
 #[allow(dead_code, reason = "other tests need more of it")]
 mod http;
 mod retention;
+mod secrets;
 
 use std::path::Path;
 use std::process::Output;
