@@ -158,13 +158,42 @@ fn config(elsewhere: &Elsewhere, bot: &AgentKey, prompts: &str) -> String {
     )
 }
 
-#[tokio::test]
-async fn planted_secrets_are_nowhere_but_where_they_belong() {
-    let (elsewhere, bot) = (Elsewhere::start().await, AgentKey::generate().unwrap());
-    let prompts = tempfile::tempdir().unwrap();
-    std::fs::write(prompts.path().join("writer.md"), format!("---\ndescription: Writes\n---\n{PROMPT}\n"))
-        .unwrap();
-    let folder = folder(&config(&elsewhere, &bot, prompts.path().to_str().unwrap()));
+/// Credentials that are shown to the gateway, good ones and others.
+struct Shown {
+    key: String,
+    altered: String,
+    revoked: String,
+    token: String,
+    /// For another audience.
+    other_token: String,
+}
+
+impl Shown {
+    fn of(key: String, revoked: String, bot: &AgentKey) -> Self {
+        let now = Millis(u64::try_from(Timestamp::now().as_millis()).unwrap());
+        let token = |audience| mint_agent_token(bot, audience, Duration::from_secs(50), None, now).unwrap();
+        let altered = format!("{}x", &key[..key.len() - 1]);
+        Self { token: token("here"), other_token: token("elsewhere"), key, altered, revoked }
+    }
+
+    /// The secret part of a key alone is a secret, too, and so is the signature of a token.
+    fn secrets(&self) -> Vec<(&'static str, String)> {
+        let after = |text: &str, mark| text.rsplit_once(mark).map(|(_, rest)| rest.to_owned()).unwrap();
+        vec![
+            ("API key", after(&self.key, '_')),
+            ("altered API key", after(&self.altered, '_')),
+            ("revoked API key", after(&self.revoked, '_')),
+            ("agent JWT", after(&self.token, '.')),
+            ("refused agent JWT", after(&self.other_token, '.')),
+        ]
+    }
+}
+
+/// A gateway that has all the secrets.
+fn prepared(elsewhere: &Elsewhere, bot: &AgentKey, prompts: &TempDir) -> (Running, Shown) {
+    let prompt = format!("---\ndescription: Writes\n---\n{PROMPT}\n");
+    std::fs::write(prompts.path().join("writer.md"), prompt).unwrap();
+    let folder = folder(&config(elsewhere, bot, prompts.path().to_str().unwrap()));
     for (name, secret) in [("upstream.key", FROM_FILE), ("passphrase", PASSPHRASE)] {
         std::fs::write(folder.path().join(name), secret).unwrap();
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -174,41 +203,18 @@ async fn planted_secrets_are_nowhere_but_where_they_belong() {
         let made = chancery(folder.path()).args(["key", "create", "--caller", caller]).output().unwrap();
         String::from_utf8(made.stdout).unwrap().trim().to_owned()
     };
-    let (key, revoked) = (make("alice"), make("mallory"));
-    let mut gateway = Running::start(folder);
-    gateway.run(&["key", "revoke", revoked.split('_').nth(1).unwrap()]);
+    let shown = Shown::of(make("alice"), make("mallory"), bot);
+    (Running::start(folder), shown)
+}
 
-    // Everything is used once, most of it in vain.
+/// Has every agent called, most of them in vain. Gives what the caller is told, but for what it said itself.
+async fn call_all(gateway: &Running, elsewhere: &Elsewhere, key: &str) -> Vec<String> {
     let push = json!({"url": format!("{}/hook", elsewhere.url), "token": WEBHOOK,
         "authentication": {"scheme": "Bearer", "credentials": WEBHOOK_KEY}});
+    assert_eq!(gateway.say("echo", key, json!({"taskPushNotificationConfig": push})).await.status, 200);
     let mut told = Vec::new();
-    assert_eq!(gateway.say("echo", &key, json!({"taskPushNotificationConfig": push})).await.status, 200);
     for agent in ["env", "file", "writer"] {
-        let answer = gateway.say(agent, &key, json!({})).await;
-        // The caller is told what it said itself.
-        told.push(answer.text.replace(TEXT, "…"));
-    }
-    let now = Millis(u64::try_from(Timestamp::now().as_millis()).unwrap());
-    let token = mint_agent_token(&bot, "here", Duration::from_secs(50), None, now).unwrap();
-    let elsewheres = mint_agent_token(&bot, "elsewhere", Duration::from_secs(50), None, now).unwrap();
-    let tasks = format!("{}/agents/echo/tasks", gateway.url);
-    let bearer = |token: &str| format!("Bearer {token}");
-    let (good, wrong, cut) = (bearer(&token), bearer(&elsewheres), bearer(&token[..token.len() - 2]));
-    let altered = format!("{}x", &key[..key.len() - 1]);
-    for (shown, status) in [
-        (("Authorization", &*good), 200),
-        (("Authorization", &*wrong), 401),
-        (("Authorization", &*cut), 401),
-        (("Authorization", &*format!("Basic {key}")), 401),
-        (("X-API-Key", &*altered), 401),
-        (("X-API-Key", &*revoked), 401),
-    ] {
-        while shown.1 == revoked && get(&tasks, &[("A2A-Version", "1.0"), shown]).await.status == 200 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        let answer = get(&tasks, &[("A2A-Version", "1.0"), shown]).await;
-        assert_eq!(answer.status, status, "{shown:?}");
-        told.push(answer.text);
+        told.push(gateway.say(agent, key, json!({})).await.text.replace(TEXT, "…"));
     }
     for (what, secret) in
         [("environment", FROM_ENV), ("file", FROM_FILE), ("model", MODEL_KEY), ("prompt", PROMPT)]
@@ -218,14 +224,52 @@ async fn planted_secrets_are_nowhere_but_where_they_belong() {
     while !elsewhere.has_heard(WEBHOOK) || !elsewhere.has_heard(WEBHOOK_KEY) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let lineage = elsewhere.header("chancery-lineage").expect("an agent elsewhere is given a lineage token");
+    told
+}
+
+/// Shows every credential, and waits until it is on record that most were refused.
+async fn show_all(gateway: &Running, shown: &Shown) -> Vec<String> {
+    gateway.run(&["key", "revoke", shown.revoked.split('_').nth(1).unwrap()]);
+    let tasks = format!("{}/agents/echo/tasks", gateway.url);
+    let bearer = |token: &str| format!("Bearer {token}");
+    let cut = &shown.token[..shown.token.len() - 2];
+    let mut told = Vec::new();
+    for ((name, value), status) in [
+        (("Authorization", bearer(&shown.token)), 200),
+        (("Authorization", bearer(&shown.other_token)), 401),
+        (("Authorization", bearer(cut)), 401),
+        (("Authorization", format!("Basic {}", shown.key)), 401),
+        (("X-API-Key", shown.altered.clone()), 401),
+        (("X-API-Key", shown.revoked.clone()), 401),
+    ] {
+        let headers = [("A2A-Version", "1.0"), (name, &*value)];
+        // It is revoked within a moment.
+        while value == shown.revoked && get(&tasks, &headers).await.status == 200 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let answer = get(&tasks, &headers).await;
+        assert_eq!(answer.status, status, "{name}: {value}");
+        told.push(answer.text);
+    }
+    loop {
+        let log = gateway.run(&["audit", "tail", "-n", "1000"]);
+        if ["key_revoked", "key_unknown", "token_audience", "scheme"]
+            .iter()
+            .all(|reason| log.contains(reason))
+        {
+            return told;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Whatever operators and callers can ask.
+async fn ask_around(gateway: &Running, key: &str) -> Vec<String> {
     gateway.run(&["admin", "contain", "echo", "--reason", "a test"]);
     gateway.run(&["store", "backup", "sealed.tar", "--passphrase-file", "passphrase"]);
-
-    // What anybody else is told.
     let calls = gateway.run(&["spend", "roots", "-o", "json"]);
     let root: Value = serde_json::from_str(calls.lines().next().unwrap()).unwrap();
-    for command in [
+    let commands = [
         &["admin", "metrics"][..],
         &["admin", "calls"],
         &["admin", "agents", "-o", "json"],
@@ -235,64 +279,55 @@ async fn planted_secrets_are_nowhere_but_where_they_belong() {
         &["key", "list"],
         &["audit", "export"],
         &["audit", "tail", "-n", "1000"],
-    ] {
-        told.push(gateway.run(command));
+    ];
+    let mut told: Vec<_> = commands.iter().map(|command| gateway.run(command)).collect();
+    let card = ".well-known/agent-card.json";
+    for path in [card, "agents/", &format!("agents/env/{card}"), &format!("agents/writer/{card}")] {
+        let headers = [("A2A-Version", "1.0"), ("X-API-Key", key)];
+        told.push(get(&format!("{}/{path}", gateway.url), &headers).await.text);
     }
-    for card in [
-        "/.well-known/agent-card.json",
-        "/agents/",
-        "/agents/env/.well-known/agent-card.json",
-        "/agents/writer/.well-known/agent-card.json",
-    ] {
-        told.push(
-            get(&format!("{}{card}", gateway.url), &[("A2A-Version", "1.0"), ("X-API-Key", &key)]).await.text,
-        );
-    }
-    // A crash leaves nothing of its memory.
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", gateway.child.id())).unwrap();
+    told
+}
+
+/// Ends it by a crash, which leaves nothing of its memory. Gives what it has logged and written down.
+fn crash(gateway: &mut Running) -> Vec<String> {
+    let id = gateway.child.id().to_string();
+    let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).unwrap();
     let cores = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(cores.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "{cores}");
-    told.push(gateway.run(&["audit", "export"]));
-    assert!(
-        Command::new("kill").args(["-ABRT", &gateway.child.id().to_string()]).status().unwrap().success()
-    );
+    assert!(Command::new("kill").args(["-ABRT", &id]).status().unwrap().success());
     assert!(!gateway.child.wait().unwrap().core_dumped());
     let log = std::fs::read_to_string(gateway.folder.path().join("log")).unwrap();
     assert!(log.contains("DEBUG"), "it logs at debug level");
-    told.push(log);
-
     let audit = crate::database(gateway.folder.path());
-    let rows: Vec<String> = audit
-        .prepare("SELECT body FROM audit")
-        .unwrap()
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
-    assert!(
-        rows.iter().any(|row| row.contains("key_revoked"))
-            && rows.iter().any(|row| row.contains("token_audience")),
-        "{rows:?}"
-    );
-    told.extend(rows);
-    // The secret part of a key alone is one, too, and so is the signature of a token.
-    let after = |text: &str, mark| text.rsplit_once(mark).map(|(_, rest)| rest.to_owned()).unwrap();
-    let secrets = [
-        ("API key", after(&key, '_')),
-        ("revoked API key", after(&revoked, '_')),
-        ("altered API key", after(&altered, '_')),
-        ("agent JWT", after(&token, '.')),
-        ("refused agent JWT", after(&elsewheres, '.')),
-        ("lineage token", lineage),
-        ("credential from the environment", FROM_ENV.to_owned()),
-        ("credential from a file", FROM_FILE.to_owned()),
-        ("model key", MODEL_KEY.to_owned()),
-        ("webhook token", WEBHOOK.to_owned()),
-        ("webhook credentials", WEBHOOK_KEY.to_owned()),
-        ("prompt", PROMPT.to_owned()),
-        ("message", TEXT.to_owned()),
-        ("passphrase", PASSPHRASE.to_owned()),
+    let mut select = audit.prepare("SELECT body FROM audit").unwrap();
+    let rows = select.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap);
+    rows.chain([log]).collect()
+}
+
+#[tokio::test]
+async fn planted_secrets_are_nowhere_but_where_they_belong() {
+    let (elsewhere, bot) = (Elsewhere::start().await, AgentKey::generate().unwrap());
+    let prompts = tempfile::tempdir().unwrap();
+    let (mut gateway, shown) = prepared(&elsewhere, &bot, &prompts);
+    let mut told = call_all(&gateway, &elsewhere, &shown.key).await;
+    told.extend(show_all(&gateway, &shown).await);
+    told.extend(ask_around(&gateway, &shown.key).await);
+    told.extend(crash(&mut gateway));
+    let lineage = elsewhere.header("chancery-lineage").expect("an agent elsewhere is given a lineage token");
+    let mut secrets = shown.secrets();
+    secrets.push(("lineage token", lineage));
+    let planted = [
+        ("credential from the environment", FROM_ENV),
+        ("credential from a file", FROM_FILE),
+        ("model key", MODEL_KEY),
+        ("webhook token", WEBHOOK),
+        ("webhook credentials", WEBHOOK_KEY),
+        ("prompt", PROMPT),
+        ("message", TEXT),
+        ("passphrase", PASSPHRASE),
     ];
+    secrets.extend(planted.map(|(what, secret)| (what, secret.to_owned())));
     for (what, secret) in &secrets {
         for text in &told {
             let line = text.lines().find(|line| line.contains(secret.as_str()));
