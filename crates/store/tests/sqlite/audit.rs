@@ -27,8 +27,8 @@ async fn a_row_that_was_changed_or_removed_is_found_in_an_open_store() {
     let other = Connection::open(folder.path("a.db")).unwrap();
     for (change, undo, found) in [
         (
-            "UPDATE audit SET body = replace(body, 'a4', 'a9') WHERE number = 5",
-            "UPDATE audit SET body = replace(body, 'a9', 'a4') WHERE number = 5",
+            "UPDATE audit SET body = replace(body, 'a4', 'x4') WHERE number = 5",
+            "UPDATE audit SET body = replace(body, 'x4', 'a4') WHERE number = 5",
             "entry 5 has been changed",
         ),
         (
