@@ -30,6 +30,8 @@ const CONFIG: &str = r#"
 [server]
 probes = true
 anonymous = ANONYMOUS
+[server.limits]
+wrong_credentials_per_minute = 1000000
 [push]
 allow_egress = ["127.0.0.0/8"]
 [rate.caller]
