@@ -80,7 +80,7 @@ mod tests {
         let secrets = Secrets::of(&settings, Some("head.claims.mac"));
         let said = "you sent Bearer s3cr3t-of-ours and head.claims.mac; again: s3cr3t-o";
         let clean = secrets.without(said);
-        assert_eq!(clean, "you sent Bearer [credential] and [credential]; again: [credential]");
+        assert_eq!(clean, "you sent [credential] and [credential]; again: [credential]");
         let json = r#"{"code":-32602,"message":"no","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo",
             "reason":"X","domain":"d","metadata":{"seen":"Bearer s3cr3t-of-ours"}}]}"#;
         let error = Error::decode(json.as_bytes()).unwrap();
