@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use chancery_sdk::{Cors, ForwardedBy, Routes, Server, ServerBuilder, Tls};
-use chancery_store::Store;
+use chancery_store::{AuditRecord, Store};
 
 use crate::admin::{self, ContainedFile, Desk};
+use crate::audit::{self, Audit, Recorder, RecorderEnd};
 use crate::config::{Config, JsonRpcStatus, Listen, ProxyHeader, StoreSection, secret_files};
 use crate::fleet::{self, Addresses, Agents, Beside, Fleet, Formation, Load, Reloader, Roster};
 use crate::govern::{Foundations, Governor, pools};
-use crate::identity::{Identities, LiveKeys, Signatory, federation, files};
+use crate::identity::{Identities, LiveKeys, RefusedCredentials, Signatory, federation, files};
 use crate::kinds::{InboxRoutes, Inboxes, Surroundings};
+use crate::no_dumps;
 use crate::open_files;
 use crate::plain::{Plain, PlainRoutes, Seal};
 use crate::ready::{Probes, Readiness};
@@ -30,6 +32,7 @@ pub(crate) struct Gateway {
     store: Arc<Store>,
     governor: Arc<Governor>,
     keys: Arc<LiveKeys>,
+    recorder: RecorderEnd,
     names: Vec<String>,
 }
 
@@ -37,13 +40,9 @@ impl Gateway {
     /// Opens the store, finds the agents, puts the gates in front of them and listens. What `load` reads is put in force when
     /// the file changes, and on SIGHUP.
     pub(crate) async fn start(load: Load, file: Option<PathBuf>) -> anyhow::Result<Self> {
-        let config = Arc::new(fleet::read(&load).await?);
-        if config.agent.is_empty() && config.discover.is_empty() {
-            bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
-        }
-        warn_of_open_secrets(&config);
-        let identities = Identities::open(&config)?;
-        let signatory = Signatory::open(&config)?;
+        no_dumps::forbid();
+        let config = Arc::new(first_read(&load).await?);
+        let (identities, signatory) = (Identities::open(&config)?, Signatory::open(&config)?);
         let store = Arc::new(open_store(&config.store)?);
         let surroundings = Surroundings::new(pools(&config)?, store.clone(), &config);
         let (keys, inboxes) = (surroundings.keys.clone(), surroundings.inboxes.clone());
@@ -56,6 +55,7 @@ impl Gateway {
             federation: federation(&config)?,
             agents: governed,
             roster: Roster::of(&config.agent, &asked),
+            audit: Arc::default(),
             adjusts: true,
         };
         let governor = Governor::new(&config, foundations).await?;
@@ -64,8 +64,9 @@ impl Gateway {
         let mut server =
             offers.into_iter().fold(Server::builder().store(store.clone()), ServerBuilder::offer);
         let formation = fleet.under(governor.regime());
+        let refusals = RefusedCredentials::of(&governor);
         server = identities
-            .guard(server, keys.clone(), governor.plane().clone())
+            .guard(server, keys.clone(), governor.plane().clone(), refusals)
             .guard(formation.regime().clone());
         let readiness = Readiness::new(store.clone(), written_to(&config)?);
         let beside = beside(&config, &identities, inboxes, readiness.clone())?;
@@ -94,7 +95,8 @@ impl Gateway {
         };
         admin::open(&config.admin, &config.store.data, desk).await?;
         fleet::keep_up(&reloader, file);
-        Ok(Self { server, store, governor, keys: identities.keys().clone(), names })
+        let recorder = recorder(governor.audit(), &store, &config);
+        Ok(Self { server, store, governor, keys: identities.keys().clone(), recorder, names })
     }
 
     /// Its own URL.
@@ -131,8 +133,20 @@ impl Gateway {
         self.server.run().await;
         self.governor.flush().await;
         self.keys.write_uses();
+        self.governor.audit().note(AuditRecord::new("system", "gateway.stop"));
+        self.recorder.finish().await;
         self.store.close();
     }
+}
+
+/// Reads the configuration to start with, and says what it warns of.
+async fn first_read(load: &Load) -> anyhow::Result<Config> {
+    let config = fleet::read(load).await?;
+    if config.agent.is_empty() && config.discover.is_empty() {
+        bail!("no agent is configured; add one with `[[agent]]`, or look at `chancery demo`");
+    }
+    warn_of_open_secrets(&config);
+    Ok(config)
 }
 
 /// Says which secrets others on this machine can read. It serves all the same: where files are handed in, their modes may not be the
@@ -148,6 +162,13 @@ fn warn_of_open_secrets(config: &Config) {
             );
         }
     }
+}
+
+/// Begins to write the audit log, with what it begins with.
+fn recorder(audit: &Arc<Audit>, store: &Arc<Store>, config: &Config) -> RecorderEnd {
+    audit.note(audit::started(config));
+    let (data, keep) = (config.store.data.clone(), config.audit.clone());
+    Recorder::new(audit.clone(), store.clone(), data, keep).start()
 }
 
 /// Where programs that the gateway runs reach it; nowhere if it has no address. By TLS they need the name that its certificate has.

@@ -1,7 +1,9 @@
 //! The `chancery` binary: the command line, in a runtime.
 
 mod admin;
+mod audit;
 mod backup;
+mod callers;
 mod cli;
 mod config;
 mod demo;
@@ -12,6 +14,7 @@ mod identity;
 mod kinds;
 mod limits;
 mod metrics;
+mod no_dumps;
 mod open_files;
 mod plain;
 mod ready;
@@ -21,6 +24,9 @@ mod routes;
 mod sandbox;
 
 use std::process::ExitCode;
+
+/// The version, and the commit that it was built from where that is known.
+pub(crate) const VERSION: &str = env!("CHANCERY_VERSION");
 
 // A task is forgotten by another thread than the one that took it in, for which the system's allocator takes a lock.
 #[global_allocator]

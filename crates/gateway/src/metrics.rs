@@ -1,7 +1,7 @@
 //! What can be counted, for Prometheus: calls, refusals, spend as they happen; what stands at a moment when it is asked for.
 //!
-//! Labels are bounded: agents, operations, gates and the codes of errors. Callers are not among them; who spent what is a
-//! question for the ledger.
+//! Labels are bounded: agents, operations, gates, the codes of errors, and the few callers who call most. Who spent what is
+//! a question for the ledger.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chancery_control::Booked;
 use chancery_control::routing::Standing;
-use chancery_protocol::{Error, OPERATIONS, Operation, Reply, TaskState};
+use chancery_protocol::{Error, OPERATIONS, Operation, Principal, Reply, TaskState};
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -17,6 +17,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use crate::callers::{CallerCollector, CallerCounts};
 
 /// How what is answered here is to be read.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -30,13 +32,14 @@ pub(crate) struct Metrics {
     calls: Family<CallLabels, Counter>,
     seconds: Family<WorkLabels, Histogram, fn() -> Histogram>,
     denials: Family<DenialLabels, Counter>,
+    refused: Family<ReasonLabels, Counter>,
+    callers: Arc<CallerCounts>,
     spend: Family<SpendLabels, Counter>,
     tokens: Family<SpendLabels, Counter>,
     overruns: Family<AgentLabels, Counter>,
     overrun_micro_usd: Family<AgentLabels, Counter>,
     overrun_tokens: Family<AgentLabels, Counter>,
     refused_connections: Counter,
-    refused_credentials: Counter,
     standing: Standings,
     /// What stands at a moment is written by one at a time.
     reading: Mutex<()>,
@@ -75,6 +78,11 @@ struct DenialLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SpendLabels {
     agent: String,
     source: &'static str,
@@ -109,9 +117,8 @@ pub(crate) struct Moment {
     pub(crate) waiting: usize,
     pub(crate) streams: usize,
     pub(crate) members: Vec<Member>,
-    /// How many connections and credentials have been refused so far.
+    /// How many connections have been refused so far.
     pub(crate) refused_connections: u64,
-    pub(crate) refused_credentials: u64,
 }
 
 /// A member of a pool at a moment.
@@ -149,6 +156,9 @@ impl Metrics {
             seconds.clone(),
         );
         registry.register("denials", "Calls that a gate refused", denials.clone());
+        let (refused, callers) = (Family::default(), Arc::<CallerCounts>::default());
+        registry.register("refused_credentials", "Credentials that let nobody in", refused.clone());
+        registry.register_collector(Box::new(CallerCollector(callers.clone())));
         registry.register("spend_micro_usd", "Charged, in millionths of a US dollar", spend.clone());
         registry.register("spend_tokens", "Charged, in tokens", tokens.clone());
         let overruns: [Family<AgentLabels, Counter>; 3] = Default::default();
@@ -161,15 +171,9 @@ impl Metrics {
             registry.register(name, help, counter.clone());
         }
         let [overruns, overrun_micro_usd, overrun_tokens] = overruns;
-        let refused: [Counter; 2] = Default::default();
-        let about = [
-            ("refused_connections", "Connections from sources that had as many as they may"),
-            ("refused_credentials", "Credentials that were wrong"),
-        ];
-        for ((name, help), counter) in about.into_iter().zip(&refused) {
-            registry.register(name, help, counter.clone());
-        }
-        let [refused_connections, refused_credentials] = refused;
+        let refused_connections = Counter::default();
+        let help = "Connections from sources that had as many as they may";
+        registry.register("refused_connections", help, refused_connections.clone());
         let standing = Standings::default();
         standing.register(&mut registry);
         Arc::new(Self {
@@ -177,16 +181,22 @@ impl Metrics {
             calls,
             seconds,
             denials,
+            refused,
+            callers,
             spend,
             tokens,
             overruns,
             overrun_micro_usd,
             overrun_tokens,
             refused_connections,
-            refused_credentials,
             standing,
             reading: Mutex::default(),
         })
+    }
+
+    /// A credential let nobody in.
+    pub(crate) fn refused_credential(&self, reason: &'static str) {
+        self.refused.get_or_create(&ReasonLabels { reason }).inc();
     }
 
     /// A call was settled.
@@ -207,12 +217,8 @@ impl Metrics {
     pub(crate) fn render(&self, moment: &Moment) -> Result<String, std::fmt::Error> {
         let _alone = self.reading.lock();
         self.standing.set(moment);
-        for (counter, count) in [
-            (&self.refused_connections, moment.refused_connections),
-            (&self.refused_credentials, moment.refused_credentials),
-        ] {
-            counter.inc_by(count.saturating_sub(counter.get()));
-        }
+        let refused = moment.refused_connections.saturating_sub(self.refused_connections.get());
+        self.refused_connections.inc_by(refused);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)
@@ -289,7 +295,14 @@ impl Meter {
     }
 
     /// Counts a call that has been answered.
-    pub(crate) fn count(&self, operation: Operation, reply: &Result<Reply, Error>, took: Duration) {
+    pub(crate) fn count(
+        &self,
+        operation: Operation,
+        caller: &Principal,
+        reply: &Result<Reply, Error>,
+        took: Duration,
+    ) {
+        self.metrics.callers.count(caller);
         let (ok, seconds) = self.usual(operation);
         seconds.observe(took.as_secs_f64());
         let Err(error) = reply else {

@@ -96,8 +96,16 @@ impl Rehearsal {
         let secret = vec![0; 32];
         let (store, name) = (Arc::new(store), public_name(config));
         let roster = Roster::default();
-        let foundations =
-            Foundations { store, name, secret, federation: None, agents, roster, adjusts: false };
+        let foundations = Foundations {
+            store,
+            name,
+            secret,
+            federation: None,
+            agents,
+            roster,
+            audit: Arc::default(),
+            adjusts: false,
+        };
         let governor = Governor::new(config, foundations).await?;
         for agent in &config.agent {
             governor.regime().rehearse(&agent.name, Arc::new(Nobody));

@@ -59,6 +59,8 @@ pub struct CallContext {
     pub last_event: Option<u64>,
     /// The W3C trace that the call belongs to; for observation only.
     pub traceparent: Option<String>,
+    /// What the request says about itself, for logs alone.
+    pub labels: Option<Arc<RequestLabels>>,
     /// The proof of descent that came in a header, as it came.
     pub lineage: Option<String>,
     /// The most that the caller wants this call to cost, in millionths of a US dollar.
@@ -69,6 +71,16 @@ pub struct CallContext {
     pub hold: Option<Arc<dyn Hold>>,
     /// Who wants to hear how that peer does.
     pub peer_watch: Option<Arc<dyn PeerWatch>>,
+}
+
+/// What a request says about itself in its headers. Anybody may say anything, so nothing is decided by it: it is there
+/// to be found again in logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestLabels {
+    /// What the caller calls the request (`X-Request-ID`).
+    pub request_id: Option<Box<str>>,
+    /// What the caller calls itself (`X-Agent-ID`).
+    pub agent_id: Option<Box<str>>,
 }
 
 /// A request together with what is known about it.
@@ -250,6 +262,25 @@ impl<E: Endpoint> DynEndpoint for E {
     }
 }
 
+// === impl RequestLabels ===
+
+impl RequestLabels {
+    /// How long a label may be, in bytes; a longer one is none.
+    pub const LONGEST: usize = 128;
+
+    /// Labels by the values of their headers, as far as they are visible ASCII; none if there is none.
+    pub fn of(request_id: Option<&str>, agent_id: Option<&str>) -> Option<Arc<Self>> {
+        let label = |text: &str| {
+            let is_plain = !text.is_empty()
+                && text.len() <= Self::LONGEST
+                && text.bytes().all(|byte| byte.is_ascii_graphic());
+            is_plain.then(|| text.into())
+        };
+        let labels = Self { request_id: request_id.and_then(label), agent_id: agent_id.and_then(label) };
+        (labels != Self::default()).then(|| Arc::new(labels))
+    }
+}
+
 // === impl CallContext ===
 
 impl CallContext {
@@ -269,6 +300,7 @@ impl CallContext {
             continues: None,
             last_event: None,
             traceparent: None,
+            labels: None,
             lineage: None,
             ceiling_micro_usd: None,
             peer: None,

@@ -11,6 +11,7 @@
 //! | `error` | what can go wrong |
 //! | `limits`, `fair` | how much is kept, and for how long; who loses what where there is too much |
 //! | `census` | how many tasks there are |
+//! | `audit/` | what was refused and what operators did, chained by hashes |
 //! | `clock` | the time, which never goes back |
 //! | `edge`, `root`, `spend` | the record of admitted calls, and what they cost added up |
 //! | `outbox` | push notification configurations, and what is still to be delivered to them |
@@ -20,6 +21,7 @@
 //! | `memory/` | the store that lives in this process |
 //! | `sqlite/` | the store that outlives it |
 
+mod audit;
 mod census;
 mod clock;
 mod edge;
@@ -38,6 +40,9 @@ mod root;
 mod spend;
 mod sqlite;
 
+pub use audit::{
+    AuditCheckpoint, AuditEntry, AuditHash, AuditHead, AuditRecord, AuditReport, AuditValue, AuditVerifier,
+};
 pub use clock::Clock;
 pub use edge::{EdgePage, EdgeQuery, MOST_EDGES, Realms};
 pub use error::StoreError;
@@ -49,7 +54,7 @@ pub use recovery::Unfinished;
 pub use reserved::{KeyUse, ReservationChange, ReservationWrite, ReservedCall};
 pub use root::{RootSpend, RootSpends};
 pub use spend::{Spend, SpendPage, SpendPlace};
-pub use sqlite::SqliteStore;
+pub use sqlite::{AuditFile, SqliteStore};
 
 use std::path::Path;
 

@@ -76,7 +76,7 @@ impl ApiKey {
 
     /// What the key is called in records.
     pub fn id(&self) -> &str {
-        id_of(&self.0).unwrap_or_default()
+        api_key_id(&self.0).unwrap_or_default()
     }
 }
 
@@ -86,8 +86,8 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// The id in a text that has the form of a key.
-pub(super) fn id_of(text: &str) -> Option<&str> {
+/// The id of a key, in a text that has the form of one. It is no secret.
+pub fn api_key_id(text: &str) -> Option<&str> {
     let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
     (id.len() == ID_LENGTH && secret.len() == SECRET_BYTES * 2).then_some(id)
 }
@@ -132,7 +132,7 @@ mod tests {
         let key = ApiKey::generate().unwrap();
         assert_eq!(key.text().len(), LENGTH);
         assert_eq!(key.text().split('_').nth(1), Some(key.id()));
-        assert_eq!(id_of(key.text()), Some(key.id()));
+        assert_eq!(api_key_id(key.text()), Some(key.id()));
         let secret = key.text().rsplit('_').next().unwrap();
         assert!(!format!("{key:?}").contains(&secret[..8]));
         assert_ne!(key.text(), ApiKey::generate().unwrap().text());

@@ -102,7 +102,7 @@ impl KeyRing {
 
     /// Whose key this is. It takes as long for a key that is not known as for one that is.
     pub fn verify(&self, text: &str, now: Millis) -> Result<Caller, KeyRefusal> {
-        let id = api_key::id_of(text).ok_or(KeyRefusal::Unknown)?;
+        let id = api_key::api_key_id(text).ok_or(KeyRefusal::Unknown)?;
         let hash = api_key::hash(&self.keyed, text);
         let keys = self.keys.load();
         let key = keys.get(id);

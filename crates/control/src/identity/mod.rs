@@ -59,7 +59,7 @@ mod within;
 pub use agent_ring::{AgentError, AgentProof, AgentRing, TokenRefusal, TokenRules, TrustedAgent};
 pub use agent_token::{BodyBinding, MAX_LIFETIME, mint_agent_token};
 pub use allow_list::{AllowList, AllowRule, Who};
-pub use api_key::{ApiKey, KeyRecord};
+pub use api_key::{ApiKey, KeyRecord, api_key_id};
 pub use authenticator::{API_KEY_HEADER, Authenticated, Authenticator, Credentials, Unauthenticated};
 pub use key_ring::{KeyRefusal, KeyRing, RecordError};
 pub use key_set::KeySet;

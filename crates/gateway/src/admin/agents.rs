@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Problem;
 use super::desk::{Desk, member};
+use super::operator::Operator;
 use crate::fleet::Health;
 
 /// Why an agent is contained.
@@ -64,6 +65,7 @@ fn members(desk: &Desk, agent: &Governed) -> Vec<Value> {
 pub(super) async fn contain(
     State(desk): State<Arc<Desk>>,
     Path(name): Path<String>,
+    operator: Operator,
     Json(why): Json<Why>,
 ) -> Result<Json<Value>, Problem> {
     known(&desk, &name)?;
@@ -74,13 +76,21 @@ pub(super) async fn contain(
     }
     let stopped = desk.plane().contain(&name, reason);
     tracing::warn!(agent = name, reason, stopped, "agent `{name}` is contained: {reason}");
+    let act = operator
+        .act("agent.contain")
+        .target(&name)
+        .detail("reason", reason)
+        .detail("stopped", stopped as u64);
+    let on_record = desk.put_on_record(act).await;
     record(&desk)?;
+    on_record?;
     Ok(Json(json!({ "agent": name, "contained": reason, "stopped": stopped })))
 }
 
 pub(super) async fn release(
     State(desk): State<Arc<Desk>>,
     Path(name): Path<String>,
+    operator: Operator,
 ) -> Result<Json<Value>, Problem> {
     // Also one that is no longer configured.
     if !desk.plane().containment.release(&name) {
@@ -88,7 +98,9 @@ pub(super) async fn release(
         return Err(Problem(StatusCode::CONFLICT, format!("agent `{name}` is not contained")));
     }
     tracing::warn!(agent = name, "agent `{name}` is released");
+    let on_record = desk.put_on_record(operator.act("agent.release").target(&name)).await;
     record(&desk)?;
+    on_record?;
     Ok(Json(json!({ "agent": name, "contained": null })))
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Problem;
 use super::desk::Desk;
+use super::operator::Operator;
 use crate::rehearsal::{Supposed, to_json};
 
 pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Json<Value> {
@@ -72,6 +73,7 @@ fn branch(children: &HashMap<Option<HopId>, Vec<&Edge>>, of: Option<HopId>) -> V
 pub(super) async fn cancel(
     State(desk): State<Arc<Desk>>,
     Path(task): Path<String>,
+    operator: Operator,
 ) -> Result<Json<Value>, Problem> {
     let open = desk.plane().open_calls();
     let found = open.into_iter().find(|call| call.task.as_ref().is_some_and(|id| id.as_str() == task));
@@ -83,6 +85,9 @@ pub(super) async fn cancel(
         Problem(StatusCode::BAD_GATEWAY, format!("task `{task}` is not canceled: {}", error.message()))
     })?;
     tracing::warn!(task.id = %id, agent = &*call.agent, canceled, "an operator cancels task {id}");
+    let act = operator.act("task.cancel").target(id.as_str()).detail("agent", &*call.agent);
+    let act = act.detail("caller", &*call.caller).detail("canceled", u64::from(canceled));
+    desk.put_on_record(act).await?;
     Ok(Json(json!({ "task": task, "agent": &*call.agent, "canceled": canceled })))
 }
 

@@ -9,10 +9,11 @@ use chancery_control::routing::{Snapshot, Standing};
 use chancery_control::{Governed, Millis, Plane};
 use chancery_protocol::Timestamp;
 use chancery_sdk::Service;
-use chancery_store::Store;
+use chancery_store::{AuditRecord, Store};
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::operator::Operator;
 use super::{ContainedFile, Problem};
 use crate::fleet::{Health, Reloader};
 use crate::govern::Governor;
@@ -40,6 +41,15 @@ impl Desk {
 
     pub(super) fn metrics(&self) -> &Metrics {
         self.governor.metrics()
+    }
+
+    /// Writes down what an operator has done. It is done in any case: an agent that does harm must be stopped also when
+    /// nothing can be written.
+    pub(super) async fn put_on_record(&self, act: AuditRecord) -> Result<(), Problem> {
+        self.governor.audit().act(act).await.map_err(|why| {
+            let what = format!("done, but it is not in the audit log yet: {why}");
+            Problem(StatusCode::INTERNAL_SERVER_ERROR, what)
+        })
     }
 
     /// How many calls to each agent are open.
@@ -92,7 +102,6 @@ impl Desk {
             streams: self.service.open_streams(),
             members: members.collect(),
             refused_connections: self.service.refused_connections(),
-            refused_credentials: self.service.refused_credentials(),
         }
     }
 }
@@ -103,8 +112,11 @@ pub(super) async fn config(State(desk): State<Arc<Desk>>) -> Json<Value> {
 }
 
 /// Has the configuration read again. If anything is wrong with it, the one from before stays.
-pub(super) async fn reload(State(desk): State<Arc<Desk>>) -> Result<Json<Value>, Problem> {
-    match desk.reloader.clone().reload().await {
+pub(super) async fn reload(
+    State(desk): State<Arc<Desk>>,
+    operator: Operator,
+) -> Result<Json<Value>, Problem> {
+    match desk.reloader.clone().reload(operator.act("configuration.reload")).await {
         Ok(changes) => Ok(Json(serde_json::to_value(&changes).unwrap_or_default())),
         Err(error) => Err(Problem(StatusCode::CONFLICT, format!("{error:#}"))),
     }

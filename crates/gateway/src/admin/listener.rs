@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+
+use super::operator::Peer;
 
 /// So many at a time.
 const CONNECTIONS: usize = 64;
@@ -23,8 +25,8 @@ pub(super) async fn run(listener: TcpListener, router: Router) {
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot take a connection for `chancery admin`");
                 tokio::time::sleep(PAUSE).await;
@@ -32,8 +34,10 @@ pub(super) async fn run(listener: TcpListener, router: Router) {
             }
         };
         let _ = stream.set_nodelay(true);
-        let connection =
-            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let connection = http.serve_connection(
+            TokioIo::new(stream),
+            TowerToHyperService::new(router.clone().layer(Extension(Peer(peer)))),
+        );
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection for `chancery admin` broke off");

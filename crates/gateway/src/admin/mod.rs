@@ -9,6 +9,7 @@
 //! | `agents` | agents, contained and released; members of pools |
 //! | `calls` | open calls, the tree of a root, cancel |
 //! | `money` | budgets |
+//! | `operator` | who has done something, for the audit log |
 //! | `probes` | whether it lives, whether it is ready; metrics |
 //! | `client` | the other side: a request, for the command line |
 //! | `contained` | the record of who is cut off, which outlives the process |
@@ -21,6 +22,7 @@ mod desk;
 mod door;
 mod listener;
 mod money;
+mod operator;
 mod probes;
 
 use std::path::Path;
@@ -40,6 +42,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::config::AdminSection;
+use crate::identity::RefusedCredentials;
 use crate::routes::{self, ADMIN, AdminRoute, Row, Verb};
 pub(crate) use contained::ContainedFile;
 pub(crate) use desk::Desk;
@@ -67,7 +70,8 @@ fn router(desk: Arc<Desk>, door: Arc<Door>) -> Router {
     let serving = |rows: Vec<&Row<AdminRoute>>| {
         rows.into_iter().fold(Router::new(), |router, row| router.route(row.path, answer(row)))
     };
-    let locked = serving(locked).layer(middleware::from_fn_with_state(door, only_with_the_token));
+    let entrance = Arc::new(Entrance { door, refusals: RefusedCredentials::of(&desk.governor) });
+    let locked = serving(locked).layer(middleware::from_fn_with_state(entrance, only_with_the_token));
     let open = serving(open);
     let all = open.merge(locked).fallback(nowhere).layer(DefaultBodyLimit::max(LARGEST));
     let protection = Arc::new(CrossOriginProtection::new([""; 0]));
@@ -122,10 +126,22 @@ async fn only_from_no_page(
     next.run(Request::from_parts(head, body)).await
 }
 
-async fn only_with_the_token(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match door.lets_in(request.headers()) {
+/// The door, and where it is written down that somebody was not let in.
+struct Entrance {
+    door: Arc<Door>,
+    refusals: RefusedCredentials,
+}
+
+async fn only_with_the_token(
+    State(entrance): State<Arc<Entrance>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match entrance.door.lets_in(request.headers()) {
         true => next.run(request).await,
         false => {
+            let (head, _) = request.into_parts();
+            entrance.refusals.of_operator(&head, operator::address(&head));
             let why = "the token of this gateway is wanted: `Authorization: Bearer TOKEN`, see admin.json in its data directory";
             let mut response = Problem(StatusCode::UNAUTHORIZED, why.to_owned()).into_response();
             let challenge = http::HeaderValue::from_static("Bearer");

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::agent::Format;
 use super::output::json_line;
 use super::place::Place;
+use crate::audit::acts;
 use crate::config::Config;
 use crate::govern::{Adjustments, Change, Per, Whose, limits};
 use crate::rehearsal::Rehearsal;
@@ -118,7 +119,16 @@ fn adjust(config: &Config, whose: Option<Whose>, change: Change, out: &mut impl 
     if let Change::TopUp { per, more } = &change {
         can_be_topped_up(caps, per.window(), *more).with_context(|| format!("the budget of {scope}"))?;
     }
-    Adjustments::want(&config.store.data, whose, change)?;
+    let data = &config.store.data;
+    let (action, detail) = match &change {
+        Change::TopUp { per, more } => (
+            "budget.top-up",
+            format!("{} micro-USD, {} tokens, {} calls per {per:?}", more.micro_usd, more.tokens, more.tasks),
+        ),
+        Change::Reset => ("budget.reset", "all windows".to_owned()),
+    };
+    let act = acts::act(action).target(scope.to_string()).detail("change", detail);
+    acts::recorded(data, &act, || Adjustments::want(data, whose, change))?;
     writeln!(out, "the budget of {scope} is changed; a running gateway heeds it within a second")?;
     Ok(())
 }

@@ -14,6 +14,7 @@ use clap::{Args, Subcommand};
 
 use super::failure::printable;
 use super::place::DataPlace;
+use crate::audit::acts;
 use crate::fleet::RESERVED;
 use crate::identity::{KeyFile, KeyUses, SigningKeys};
 
@@ -71,7 +72,11 @@ impl KeyCommand {
     pub(super) fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
         let data = self.place.find()?;
         match self.action {
-            Action::Rotate { overlap_hours } => return rotate(&data, overlap_hours, out),
+            Action::Rotate { overlap_hours } => {
+                let act = acts::act("key.rotate").detail("overlapHours", overlap_hours);
+                acts::recorded(&data, &act, || rotate(&data, overlap_hours))?;
+                return signing(&data, out);
+            }
             Action::Signing => return signing(&data, out),
             Action::Create { .. } | Action::List | Action::Revoke { .. } => {}
         }
@@ -101,8 +106,10 @@ impl KeyCommand {
                         now.as_millis().saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)),
                     )
                 });
+                let act = acts::act("key.create").target(&record.id).detail("realm", realm);
+                let act = act.detail("caller", caller).detail("groups", group.join(","));
                 file.records.push(record);
-                file.save()?;
+                acts::recorded(&data, &act, || file.save())?;
                 writeln!(out, "{}", key.text())?;
             }
             Action::List => {
@@ -116,7 +123,7 @@ impl KeyCommand {
                     bail!("there is no key `{id}`; see `chancery key list`");
                 };
                 record.revoked.get_or_insert(Timestamp::now());
-                file.save()?;
+                acts::recorded(&data, &acts::act("key.revoke").target(&id), || file.save())?;
                 writeln!(out, "revoked {id}")?;
             }
             Action::Rotate { .. } | Action::Signing => {}
@@ -148,11 +155,10 @@ fn listed(record: &KeyRecord, used: Option<Timestamp>) -> String {
     parts.join("  ")
 }
 
-fn rotate(data: &Path, overlap_hours: u64, out: &mut impl Write) -> anyhow::Result<()> {
+fn rotate(data: &Path, overlap_hours: u64) -> anyhow::Result<()> {
     let (path, mut keys) = SigningKeys::open(data)?;
     keys.rotate(HOUR.saturating_mul(u32::try_from(overlap_hours).unwrap_or(u32::MAX)))?;
-    keys.save(&path)?;
-    signing(data, out)
+    keys.save(&path)
 }
 
 fn signing(data: &Path, out: &mut impl Write) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 mod admin;
 mod agent;
+mod audit;
 mod budget;
 mod card;
 mod config;
@@ -37,7 +38,7 @@ const BAD_CONFIG: u8 = 64;
 
 /// Run, guard and trace calls between agents.
 #[derive(Debug, Parser)]
-#[command(name = "chancery", version, about)]
+#[command(name = "chancery", version = crate::VERSION, about)]
 pub(crate) struct Arguments {
     /// What to log, such as `info` or `chancery_sdk=debug`
     #[arg(long, env = "CHANCERY_LOG", default_value = "warn", global = true, value_name = "FILTER")]
@@ -62,6 +63,7 @@ enum LogFormat {
 #[derive(Debug, Subcommand)]
 enum Command {
     Admin(admin::AdminCommand),
+    Audit(audit::AuditCommand),
     Budget(budget::BudgetCommand),
     Card(card::CardCommand),
     Check(config::Check),
@@ -104,6 +106,7 @@ impl Command {
     fn format(&self) -> Format {
         match self {
             Self::Admin(admin) => admin.format(),
+            Self::Audit(audit) => audit.format(),
             Self::Budget(budget) => budget.format(),
             Self::Card(card) => card.format(),
             Self::Spend(spend) => spend.format(),
@@ -129,6 +132,7 @@ impl Arguments {
         let mut out = std::io::stdout();
         match self.command {
             Command::Admin(admin) => admin.run(&mut out).await,
+            Command::Audit(audit) => audit.run(&mut out).await,
             Command::Budget(budget) => budget.run(&mut out).await,
             Command::Card(card) => card.run(&mut out).await,
             Command::Check(check) => check.run(&mut out),
@@ -151,7 +155,8 @@ impl Arguments {
 /// Says what failed, with its causes, and gives the exit code.
 fn report(format: Format, outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
-    if error.is::<explain::WouldBeRefused>() {
+    // What is wrong has been printed.
+    if error.is::<explain::WouldBeRefused>() || error.is::<audit::NotWhole>() {
         return ExitCode::FAILURE;
     }
     // If nobody reads it, there is nobody to tell.

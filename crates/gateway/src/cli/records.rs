@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use chancery_protocol::Timestamp;
-use chancery_store::{EdgeQuery, Realms};
+use chancery_store::{AuditRecord, EdgeQuery, Realms};
 use clap::Args;
 
 use super::agent::Span;
@@ -40,6 +40,18 @@ pub(super) struct When(pub(super) Timestamp);
 impl Which {
     pub(super) fn realms(&self) -> Realms {
         self.realm.as_deref().map_or(Realms::All, |realm| Realms::One(realm.into()))
+    }
+
+    /// Writes it into an entry of the audit log.
+    pub(super) fn put_to(&self, act: AuditRecord) -> AuditRecord {
+        let names = [("realm", &self.realm), ("caller", &self.caller), ("agent", &self.agent)];
+        let named = names.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        let act = named.fold(act, |act, (name, value)| act.detail(name, value));
+        let times = [("since", self.since), ("until", self.until)].into_iter();
+        times.fold(act, |act, (name, when)| match when {
+            Some(when) => act.detail(name, when.0.to_string()),
+            None => act,
+        })
     }
 
     pub(super) fn query(&self) -> EdgeQuery {

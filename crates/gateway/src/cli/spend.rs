@@ -10,6 +10,7 @@ use super::agent::Format;
 use super::output::json_line;
 use super::place::Place;
 use super::records::Which;
+use crate::audit::acts;
 use crate::records::{CALLS, Records, SUMS, call_row, safe, sum_row, usd};
 
 /// Say what was spent, also while a gateway runs
@@ -58,7 +59,12 @@ impl SpendCommand {
     }
 
     pub(super) async fn run(self, out: &mut impl Write) -> anyhow::Result<()> {
-        let records = Records::open(&self.place.load()?)?;
+        let config = self.place.load()?;
+        let records = Records::open(&config)?;
+        if let Action::Export { which, sums } = &self.action {
+            let act = acts::act("spend.export").detail("sums", u64::from(*sums));
+            acts::write(&config.store.data, &which.put_to(act))?;
+        }
         match self.action {
             Action::Export { which, sums: false } => export_calls(&records, &which, out).await,
             Action::Export { which, sums: true } => export_sums(&records, &which, out).await,

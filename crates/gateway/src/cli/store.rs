@@ -8,6 +8,7 @@ use chancery_store::Store;
 use clap::{Args, Subcommand};
 
 use super::place::Place;
+use crate::audit::acts;
 use crate::backup;
 use crate::config::StoreSection;
 use crate::gateway::{open_store, store_url};
@@ -77,15 +78,23 @@ impl StoreCommand {
             Action::Backup { file, seal } => {
                 let (kept, passphrase) = (kept(&section)?, seal.passphrase()?);
                 let is_sealed = passphrase.is_some();
-                let files =
-                    tokio::task::spawn_blocking(move || kept.back_up(&file, passphrase.as_deref())).await??;
+                let act = acts::act("store.backup").target(file.display().to_string());
+                let back_up = move || {
+                    acts::recorded(&section.data, &act, || kept.back_up(&file, passphrase.as_deref()))
+                };
+                let files = tokio::task::spawn_blocking(back_up).await??;
                 let how = if is_sealed { "sealed" } else { "not sealed: whoever has it has all keys" };
                 writeln!(out, "backed up the store and {files} files, {how}")?;
             }
             Action::Restore { file, seal } => {
                 let (kept, passphrase) = (kept(&section)?, seal.passphrase()?);
-                let restored =
-                    tokio::task::spawn_blocking(move || kept.restore(&file, passphrase.as_deref())).await??;
+                let act = acts::act("store.restore").target(file.display().to_string());
+                // Nothing may be left of one that fails, and there is no log before it.
+                let restore = move || {
+                    let restored = kept.restore(&file, passphrase.as_deref())?;
+                    acts::write(&section.data, &act).map(|()| restored)
+                };
+                let restored = tokio::task::spawn_blocking(restore).await??;
                 let tasks =
                     restored.tasks.map_or_else(|| "no store".to_owned(), |tasks| format!("{tasks} tasks"));
                 writeln!(out, "restored {tasks} and {} files", restored.files)?;
@@ -102,7 +111,9 @@ impl StoreCommand {
                 writeln!(out, "{} tasks, all of them whole", found.tasks)?;
             }
             Action::DeleteOwner { owner, realm } => {
+                let act = acts::act("store.delete-owner").target(&owner).detail("realm", &*realm);
                 let store = open_store(&section)?;
+                acts::write(&section.data, &act)?;
                 let deleted = store.delete_owner(&realm, &owner).await?;
                 store.close();
                 writeln!(out, "deleted {deleted} tasks")?;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::section::{
-    AdminSection, AgentSection, CardsSection, DiscoverSection, FleetSection, MarkdownSection,
+    AdminSection, AgentSection, AuditSection, CardsSection, DiscoverSection, FleetSection, MarkdownSection,
     OutboundSection, PushSection, ServerSection, StoreLimitsSection,
 };
 use super::units::{UnknownCost, Usd};
@@ -20,6 +20,8 @@ pub(crate) struct Config {
     pub(crate) server: ServerSection,
     /// How it is looked after.
     pub(crate) admin: AdminSection,
+    /// How long the audit log is kept.
+    pub(crate) audit: AuditSection,
     /// Where tasks are kept.
     pub(crate) store: StoreSection,
     /// Who may come in.

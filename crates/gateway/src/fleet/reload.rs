@@ -8,12 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use chancery_sdk::{Change, Routes};
+use chancery_store::AuditRecord;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 
 use super::build::{Agents, build};
 use super::{Discovered, Fleet, Formation, LeftOut};
+use crate::audit;
 use crate::config::{AgentKind, AgentSection, Config, Folders, Standing, directory};
 use crate::govern::{Governor, breaker, pools};
 use crate::kinds::Surroundings;
@@ -76,18 +78,51 @@ impl Reloader {
     }
 
     /// Reads the configuration again and puts it in force. If anything is wrong with it, the one from before stays, whole.
-    pub(crate) async fn reload(self: Arc<Self>) -> anyhow::Result<Changes> {
+    pub(crate) async fn reload(self: Arc<Self>, act: AuditRecord) -> anyhow::Result<Changes> {
         let _reading = self.reading.lock().await;
-        let configured = read(&self.load).await?;
+        let configured = read(&self.load).await;
         let mut current = self.current.lock().await;
-        self.put_in_force(&mut current, configured).await
+        let before = audit::digest(&current.whole);
+        let changed = match configured {
+            Ok(configured) => self.put_in_force(&mut current, configured).await,
+            Err(error) => Err(error),
+        };
+        self.write_down(act, before, &current, &changed);
+        changed
+    }
+
+    /// Another configuration was to be put in force: what it was, and what it is now.
+    fn write_down(
+        &self,
+        act: AuditRecord,
+        before: String,
+        current: &Current,
+        changed: &anyhow::Result<Changes>,
+    ) {
+        let act = act.detail("before", before).detail("after", audit::digest(&current.whole));
+        self.governor.audit().note(match changed {
+            Ok(Changes { added, changed, removed, sections }) => {
+                let lists = [
+                    ("added", added.join(",")),
+                    ("changed", changed.join(",")),
+                    ("removed", removed.join(",")),
+                    ("sections", sections.join(",")),
+                ];
+                let told = lists.into_iter().filter(|(_, names)| !names.is_empty());
+                told.fold(act, |act, (name, names)| act.detail(name, names))
+            }
+            Err(_) => act.detail("outcome", "failed"),
+        });
     }
 
     /// Has those be members who were found in other fleets, beside what is configured.
     pub(super) async fn rediscovered(self: Arc<Self>) {
         let mut current = self.current.lock().await;
         let configured = current.configured.clone();
+        let before = audit::digest(&current.whole);
         let changed = self.put_in_force(&mut current, configured).await;
+        let act = AuditRecord::new("system", "configuration.discovered");
+        self.write_down(act, before, &current, &changed);
         drop(current);
         say("the members of another fleet have changed", changed);
     }
@@ -145,7 +180,8 @@ impl Reloader {
 
     /// The same, for nobody in particular: what came of it is logged.
     async fn reload_and_say(self: Arc<Self>, why: &'static str) {
-        say(why, self.reload().await);
+        let act = AuditRecord::new("act", "configuration.reload").detail("why", why);
+        say(why, self.reload(act).await);
     }
 }
 
@@ -228,6 +264,7 @@ impl Changes {
             ("server", differ(&before.server, &after.server)),
             ("store", differ(&before.store, &after.store)),
             ("admin", differ(&before.admin, &after.admin)),
+            ("audit", differ(&before.audit, &after.audit)),
             ("push", differ(&before.push, &after.push)),
             ("cards", differ(&before.cards, &after.cards)),
             ("identity.agent", differ(&before.identity.agent, &after.identity.agent)),

@@ -1,25 +1,24 @@
 //! The log of calls: one line when a call is answered, and one when what it led to is settled.
 
-use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chancery_control::{Booked, Millis};
-use chancery_protocol::{Call, Error, Operation, Principal, Reply, SendMessageResponse};
+use chancery_protocol::{Admitted, CallContext, Error, Operation, Principal, Reply, SendMessageResponse};
+
+use crate::audit::{Audit, Origin};
 
 /// A call on its way.
 pub(super) struct Visit {
     began: Instant,
-    /// Who calls, if anybody reads the log.
-    caller: Option<Principal>,
-    /// Where the call comes from.
-    source: Option<IpAddr>,
+    /// Who calls.
+    pub(super) caller: Principal,
+    origin: Origin,
 }
 
 impl Visit {
-    pub(super) fn begin(call: &Call) -> Self {
-        let is_read = tracing::enabled!(target: "chancery::access", tracing::Level::INFO);
-        let caller = is_read.then(|| call.context.principal.clone());
-        Self { began: Instant::now(), caller, source: call.context.source }
+    pub(super) fn begin(context: &CallContext) -> Self {
+        Self { began: Instant::now(), caller: context.principal.clone(), origin: Origin::of(context) }
     }
 
     pub(super) fn took(&self) -> Duration {
@@ -27,21 +26,47 @@ impl Visit {
     }
 
     /// It has been answered.
-    pub(super) fn end(self, agent: &str, operation: Operation, reply: &Result<Reply, Error>) {
-        let Some(Principal { realm, id: caller }) = &self.caller else { return };
+    pub(super) fn end(
+        self,
+        agent: &Arc<str>,
+        operation: Operation,
+        reply: &Result<Reply, Error>,
+        audit: &Audit,
+    ) {
+        if let Some(denied) = reply.as_ref().err().and_then(Error::denied) {
+            audit.denied(&self.caller, agent, &self.origin, denied);
+        }
+        if !tracing::enabled!(target: "chancery::access", tracing::Level::INFO) {
+            return;
+        }
+        let Principal { realm, id: caller } = &self.caller;
         let task = match reply {
             Ok(Reply::Sent(SendMessageResponse::Task(task))) => Some(task.task.id().as_str()),
             _ => None,
         };
         let code = reply.as_ref().err().map_or("OK", |error| error.code().row().reason);
         let millis = self.took().as_secs_f64() * 1e3;
-        let operation = operation.method();
-        let source = self.source.map(tracing::field::display);
+        let (agent, operation) = (&**agent, operation.method());
+        let source = self.origin.source.map(tracing::field::display);
+        let labels = self.origin.labels.as_deref();
+        let request_id = labels.and_then(|labels| labels.request_id.as_deref());
+        let agent_id = labels.and_then(|labels| labels.agent_id.as_deref());
         tracing::info!(
             target: "chancery::access",
-            agent, operation, realm = &**realm, caller = &**caller, source, task, code, millis,
+            agent, operation, realm = &**realm, caller = &**caller, source, request_id, agent_id, task, code, millis,
             "{operation} {agent} {code}"
         );
+    }
+
+    /// It waits to be let through. Nobody may be there any more when it is not.
+    pub(super) fn admitted(self, agent: Arc<str>, audit: Arc<Audit>, admitted: Admitted) -> Admitted {
+        Box::pin(async move {
+            let outcome = admitted.await;
+            if let Some(denied) = outcome.as_ref().err().and_then(Error::denied) {
+                audit.denied(&self.caller, &agent, &self.origin, denied);
+            }
+            outcome
+        })
     }
 }
 

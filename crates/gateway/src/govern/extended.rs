@@ -14,6 +14,8 @@ use chancery_sdk::Ward;
 use serde_json::{Map, Value, json};
 
 use super::Regime;
+use super::access::Visit;
+use crate::audit::Audit;
 use crate::fleet::sight::usable;
 
 /// The extension by which a card says what its agent takes, and from whom how much.
@@ -27,6 +29,7 @@ pub(super) struct Extended {
     pub(super) agent: Arc<Governed>,
     pub(super) inner: Arc<dyn DynEndpoint>,
     pub(super) cards: Arc<Cards>,
+    pub(super) audit: Arc<Audit>,
     /// As it is served, if it is.
     pub(super) ward: Option<Ward>,
 }
@@ -66,7 +69,9 @@ impl DynEndpoint for Extended {
         self.inner.has_queue()
     }
 
-    fn enqueue(&self, queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
+    fn enqueue(&self, mut queued: Box<Queued>) -> BoxFuture<'_, Result<TaskView, Error>> {
+        let visit = Visit::begin(&queued.call.context);
+        queued.admitted = visit.admitted(self.agent.name.clone(), self.audit.clone(), queued.admitted);
         self.inner.enqueue(queued)
     }
 }

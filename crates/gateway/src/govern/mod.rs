@@ -35,6 +35,7 @@ use chancery_store::Store;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
+use crate::audit::Audit;
 use crate::config::{AgentSection, Config};
 use crate::fleet::{Asked, Roster};
 use crate::limits::AllLimits;
@@ -68,6 +69,8 @@ pub(crate) struct Foundations {
     pub(crate) agents: Vec<Arc<Governed>>,
     /// The same as members of the fleet.
     pub(crate) roster: Roster,
+    /// Where refusals are written down.
+    pub(crate) audit: Arc<Audit>,
     /// Whether budgets are adjusted for good, and while it runs; else only for this process, as they are wanted now.
     pub(crate) adjusts: bool,
 }
@@ -75,7 +78,7 @@ pub(crate) struct Foundations {
 impl Governor {
     /// Makes the control plane. What an earlier process had let through counts on.
     pub(crate) async fn new(config: &Config, foundations: Foundations) -> anyhow::Result<Arc<Self>> {
-        let Foundations { store, name, secret, federation, agents, roster, adjusts } = foundations;
+        let Foundations { store, name, secret, federation, agents, roster, audit, adjusts } = foundations;
         let metrics = Metrics::new();
         let (helper, worker) = Helper::new(store.clone(), metrics.clone());
         let helper = Arc::new(helper);
@@ -99,7 +102,7 @@ impl Governor {
         }
         tokio::spawn(Worker::run(worker, plane.clone()));
         let rates = Arc::new(settings::rates(&config.rate));
-        let lasting = Arc::new(Lasting { plane, metrics, past: Mutex::new(past) });
+        let lasting = Arc::new(Lasting { plane, metrics, audit, past: Mutex::new(past) });
         let regime = Regime {
             cards: Cards::new(lasting.plane.clone(), terms.clone(), rates.clone()),
             lasting: lasting.clone(),
@@ -183,6 +186,10 @@ impl Governor {
     /// Waits until the records of all calls that have been answered are written.
     pub(crate) async fn flush(&self) {
         self.helper.flush().await;
+    }
+
+    pub(crate) fn audit(&self) -> &Arc<Audit> {
+        &self.lasting.audit
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {

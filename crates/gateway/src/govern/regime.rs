@@ -14,11 +14,13 @@ use chancery_protocol::{
     Proof, Quota, Reply, Request, SendMessageRequest,
 };
 use chancery_sdk::{Guard, Restored, Ward};
+use http::request::Parts;
 use parking_lot::{Mutex, RwLock};
 
 use super::access;
 use super::extended::{Cards, Extended};
 use super::restore::Past;
+use crate::audit::Audit;
 use crate::config::FleetSection;
 use crate::fleet::Roster;
 use crate::limits::AllLimits;
@@ -51,6 +53,7 @@ pub(crate) struct Regime {
 pub(super) struct Lasting {
     pub(super) plane: Arc<Plane>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) audit: Arc<Audit>,
     pub(super) past: Mutex<Past>,
 }
 
@@ -104,11 +107,11 @@ impl Regime {
     }
 
     fn post(&self, governed: &Arc<Governed>, endpoint: Arc<dyn DynEndpoint>, ward: Option<Ward>) -> Post {
-        let Lasting { plane, metrics, .. } = &*self.lasting;
+        let Lasting { plane, metrics, audit, .. } = &*self.lasting;
         let meter = Meter::new(metrics.clone(), governed.name.clone());
         let (agent, cards) = (governed.clone(), self.cards.clone());
         let endpoint: Arc<dyn DynEndpoint> =
-            Arc::new(Extended { agent, inner: endpoint, cards, ward: ward.clone() });
+            Arc::new(Extended { agent, inner: endpoint, cards, ward: ward.clone(), audit: audit.clone() });
         let executor = match governed.is_local {
             true => Executor::Local(endpoint),
             false => Executor::Remote(endpoint),
@@ -119,7 +122,11 @@ impl Regime {
             pipeline = pipeline.fallback(Arc::new(StandIn { name, behind }));
         }
         let pipeline = Arc::new(pipeline);
-        Post { front: Arc::new(Front { pipeline: pipeline.clone(), meter }), pipeline, ward }
+        Post {
+            front: Arc::new(Front { pipeline: pipeline.clone(), meter, audit: audit.clone() }),
+            pipeline,
+            ward,
+        }
     }
 }
 
@@ -156,9 +163,14 @@ impl Guard for Regime {
 
     fn readmit(&self, agent: &str, call: Call<Box<SendMessageRequest>>) -> Option<Admitted> {
         let Call { request, context } = call;
+        let visit = access::Visit::begin(&context);
         let call = Call { request: Request::SendMessage(request), context };
         match self.pipeline(agent) {
-            Some(pipeline) => Some(pipeline.readmit(call)),
+            Some(pipeline) => Some(visit.admitted(
+                pipeline.agent().name.clone(),
+                self.lasting.audit.clone(),
+                pipeline.readmit(call),
+            )),
             None => Some(Box::pin(std::future::ready(Err(gone())))),
         }
     }
@@ -181,6 +193,10 @@ impl Guard for Regime {
         }
     }
 
+    fn refused(&self, head: &Parts, caller: Option<&Caller>, denied: &Denied) {
+        self.lasting.audit.turned_away(head, caller, denied);
+    }
+
     fn count_cancel(&self, source: Option<IpAddr>, caller: &Caller) -> Result<(), Denied> {
         self.rates.cancel(source, &self.judged_as(caller).principal, self.plane().hands.now())
     }
@@ -201,16 +217,17 @@ fn arrival<'a>(caller: &'a Caller, lineage: Option<&'a str>) -> Arrival<'a> {
 struct Front {
     pipeline: Arc<Pipeline>,
     meter: Meter,
+    audit: Arc<Audit>,
 }
 
 impl DynEndpoint for Front {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Error>> {
         let operation = call.request.operation();
-        let visit = access::Visit::begin(&call);
+        let visit = access::Visit::begin(&call.context);
         Box::pin(async move {
             let reply = self.pipeline.call(call).await;
-            self.meter.count(operation, &reply, visit.took());
-            visit.end(&self.pipeline.agent().name, operation, &reply);
+            self.meter.count(operation, &visit.caller, &reply, visit.took());
+            visit.end(&self.pipeline.agent().name, operation, &reply, &self.audit);
             reply
         })
     }

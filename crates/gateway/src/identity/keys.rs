@@ -134,25 +134,22 @@ impl LiveKeys {
         Ok((Arc::new(keys), file.secret))
     }
 
-    /// Reads the records again if their file has changed, and says whether there are others now. What cannot be read leaves
-    /// things as they are.
-    pub(super) fn refresh(&self) -> bool {
+    /// Reads the records again if their file has changed. What cannot be read leaves things as they are.
+    pub(super) fn refresh(&self) {
         let path = self.data.join(KEYS);
         let mut read = self.read.lock();
         let found = Version::of(&path);
         if *read == found {
-            return false;
+            return;
         }
         *read = found;
         match read_records(&path).and_then(|records| Ok(self.ring.replace(&records)?)) {
             Ok(()) => {
                 tracing::info!(file = %path.display(), "the API keys have changed");
                 self.changed.send_replace(());
-                true
             }
             Err(error) => {
                 tracing::error!(file = %path.display(), "the API keys from before stay in force: {error:#}");
-                false
             }
         }
     }

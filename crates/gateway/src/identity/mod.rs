@@ -10,6 +10,7 @@
 mod federation;
 pub(crate) mod files;
 mod keys;
+mod refused;
 mod revoked;
 mod signing;
 mod trust;
@@ -18,12 +19,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use chancery_control::identity::{
-    API_KEY_HEADER, AgentRing, AllowList, AllowRule, Authenticator, Credentials, IdentityResolver,
-    KeyRefusal, ServerSecret, TokenRules, TrustedAgent, Unauthenticated, Who, is_reserved,
+    API_KEY_HEADER, AgentRing, AllowList, AllowRule, Authenticated, Authenticator, Credentials,
+    IdentityResolver, KeyRefusal, ServerSecret, TokenRules, TrustedAgent, Unauthenticated, Who, is_reserved,
 };
 use chancery_control::{Millis, Plane};
 use chancery_protocol::signing::AgentId;
-use chancery_protocol::{Caller, Error, ErrorCode, Timestamp};
+use chancery_protocol::{Caller, Error, Timestamp};
 use chancery_sdk::ServerBuilder;
 use http::request::Parts;
 
@@ -33,6 +34,8 @@ use crate::kinds::TaskKeys;
 
 pub(crate) use federation::federation;
 pub(crate) use keys::{KeyFile, KeyUses, LiveKeys, key_records};
+use refused::Refusal;
+pub(crate) use refused::RefusedCredentials;
 use revoked::Revoked;
 pub(crate) use signing::{Signatory, SigningKeys};
 pub(crate) use trust::CardTrust;
@@ -88,11 +91,16 @@ impl Identities {
         server: ServerBuilder,
         turns: Arc<TaskKeys>,
         plane: Arc<Plane>,
+        refusals: RefusedCredentials,
     ) -> ServerBuilder {
         let (authenticator, keys) = (self.authenticator.clone(), self.keys.clone());
-        let mut server = server.authenticate(move |head| match of_a_turn(&turns, head)? {
-            Some(caller) => Ok(caller),
-            None => authenticate(&authenticator, &keys, head),
+        let mut server = server.authenticate(move |head| {
+            let found = match of_a_turn(&turns, head) {
+                Ok(None) => authenticate(&authenticator, &keys, head),
+                Ok(Some(caller)) => Ok(caller),
+                Err(refusal) => Err(refusal),
+            };
+            found.inspect_err(|refusal| refusals.write_down(head, refusal)).map_err(Error::from)
         });
         let revoked = Revoked::of(&self.keys, plane);
         server = server.revocation(move |caller| revoked.when(caller));
@@ -104,7 +112,7 @@ impl Identities {
 }
 
 /// An agent that runs here, in the middle of a turn.
-fn of_a_turn(turns: &TaskKeys, head: &Parts) -> Result<Option<Caller>, Error> {
+fn of_a_turn(turns: &TaskKeys, head: &Parts) -> Result<Option<Caller>, Refusal> {
     let caller = only(head, "authorization")?.and_then(|said| turns.caller(said));
     if caller.is_some() && head.headers.contains_key(API_KEY_HEADER) {
         return Err(Unauthenticated::Twice.into());
@@ -112,29 +120,27 @@ fn of_a_turn(turns: &TaskKeys, head: &Parts) -> Result<Option<Caller>, Error> {
     Ok(caller)
 }
 
-fn authenticate(authenticator: &Authenticator, keys: &LiveKeys, head: &Parts) -> Result<Caller, Error> {
+fn authenticate(authenticator: &Authenticator, keys: &LiveKeys, head: &Parts) -> Result<Caller, Refusal> {
     let credentials =
         Credentials { authorization: only(head, "authorization")?, api_key: only(head, API_KEY_HEADER)? };
     let mut found = authenticator.authenticate(&credentials, now());
     // A key may be so new that nobody has looked yet.
-    if matches!(found, Err(Unauthenticated::Key(KeyRefusal::Unknown))) && keys.refresh() {
+    if matches!(found, Err(Unauthenticated::Key(KeyRefusal::Unknown))) {
+        // Somebody else may have read it again just now.
+        keys.refresh();
         found = authenticator.authenticate(&credentials, now());
     }
     // A token that was made for one body is of no use here: who is calling is asked before the body is read.
-    Ok(found?.for_any_body()?)
+    Ok(found.and_then(Authenticated::for_any_body)?)
 }
 
 /// A header that may be there once. What cannot be read is not taken for nothing: that would be somebody anonymous.
-fn only<'a>(head: &'a Parts, name: &str) -> Result<Option<&'a str>, Error> {
+fn only<'a>(head: &'a Parts, name: &'static str) -> Result<Option<&'a str>, Refusal> {
     let mut values = head.headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    let unreadable = || {
-        Error::with_message(ErrorCode::Unauthenticated, format!("`{name}` cannot be read, or is there twice"))
-            .challenge(r#"Bearer error="invalid_request""#)
-    };
     match (value.to_str(), values.next()) {
         (Ok(text), None) => Ok(Some(text)),
-        _ => Err(unreadable()),
+        _ => Err(Refusal::Unreadable(name)),
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use chancery_control::identity::KeySet;
 use chancery_control::lineage::OwnKey;
-use chancery_protocol::signing::{AgentKey, Jwk, P256Key, Signing, SigningKey, sign_as_served, sign_card};
+use chancery_protocol::signing::{
+    AgentKey, Jwk, P256Key, PublicKey, Signing, SigningKey, sign_as_served, sign_card,
+};
 use chancery_protocol::{AgentCard, AgentCardSignature, Error, Timestamp};
 use chancery_sdk::{CardSigner, Service, WELL_KNOWN_KEYS};
 use parking_lot::RwLock;
@@ -174,12 +176,32 @@ impl SigningKeys {
 
     /// What other gateways know this one by.
     pub(super) fn to_own_key(&self) -> anyhow::Result<OwnKey> {
-        let key = self.current.iter().find_map(|pem| AgentKey::from_pem(pem).ok());
-        let key = key.context("there is no Ed25519 key")?;
+        let key = self.agent_key()?;
         let earlier = self.previous.iter().filter_map(|Retired { key, until, .. }| {
             Some((key.to_public_key()?.agent_id()?, millis(*until)))
         });
         Ok(OwnKey::new(key, earlier))
+    }
+
+    /// The key that says who this gateway is.
+    pub(crate) fn agent_key(&self) -> anyhow::Result<AgentKey> {
+        let key = self.current.iter().find_map(|pem| AgentKey::from_pem(pem).ok());
+        key.context("there is no Ed25519 key")
+    }
+
+    /// The public halves of all keys that count, those from before a change included.
+    pub(crate) fn public_keys(&self) -> anyhow::Result<Vec<PublicKey>> {
+        let now = Timestamp::now();
+        let current = self.current.iter().map(|pem| Ok(SigningKey::from_pem(pem)?.public()));
+        let previous = self.previous.iter().filter(|retired| retired.until > now);
+        let previous = previous.filter_map(|retired| retired.key.to_public_key().map(Ok));
+        current.chain(previous).collect()
+    }
+
+    /// The keys of a data directory, if there are any.
+    pub(crate) fn existing(data: &Path) -> anyhow::Result<Option<Self>> {
+        let path = data.join(FILE);
+        path.exists().then(|| Self::read(&path)).transpose()
     }
 
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {

@@ -86,6 +86,11 @@ impl Gateway {
         (self.child, self.url) = serve(self.folder.path(), self.key.is_none());
     }
 
+    /// Where it keeps everything.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Its host and port.
     pub(crate) fn place(&self) -> &str {
         self.url.trim_start_matches("http://")

@@ -32,7 +32,10 @@ async fn wrong_credentials_leave_a_trace_and_close_the_door_to_where_they_come_f
     }
     assert_eq!(ask(&key, "192.0.2.2").await.status, 200, "nobody else is kept out");
     let metrics = gateway.run(&["admin", "metrics"]);
-    assert!(metrics.lines().any(|line| line == "chancery_refused_credentials_total 5"), "{metrics}");
+    assert!(
+        metrics.lines().any(|line| line == r#"chancery_refused_credentials_total{reason="key_unknown"} 5"#),
+        "{metrics}"
+    );
     assert!(metrics.lines().any(|line| line == "chancery_refused_connections_total 0"), "{metrics}");
     let log = gateway.log();
     assert!(log.contains("5 wrong credentials came from 192.0.2.1 within a minute"), "{log}");

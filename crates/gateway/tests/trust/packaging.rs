@@ -84,3 +84,47 @@ async fn the_image_starts_with_the_key_that_it_says_to_make() {
     let answer = get(&format!("{url}/agents/echo/tasks/none"), &[V1, ("x-api-key", key.trim())]).await;
     assert_eq!(answer.status, 404, "{answer:?}");
 }
+
+/// From the folder of the whole project.
+fn project(program: &str, arguments: &[&str]) -> Option<String> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let output = Command::new(program).args(arguments).current_dir(root).output().ok()?;
+    output.status.success().then(|| String::from_utf8(output.stdout).expect("it prints text"))
+}
+
+#[test]
+fn the_version_names_the_commit() {
+    let output = Command::new(env!("CARGO_BIN_EXE_chancery")).arg("--version").output().expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("it prints text");
+    let commit = option_env!("CHANCERY_COMMIT").map(str::to_owned);
+    let commit = commit.or_else(|| project("git", &["rev-parse", "--short=12", "HEAD"]));
+    let version = concat!("chancery ", env!("CARGO_PKG_VERSION"));
+    match commit {
+        Some(commit) => assert_eq!(said, format!("{version} ({})\n", commit.trim())),
+        None => assert_eq!(said, format!("{version}\n")),
+    }
+}
+
+#[test]
+fn the_bill_of_materials_has_what_the_binary_is_made_of() {
+    let made = project("scripts/sbom", &[]).expect("it is written");
+    let bill: serde_json::Value = serde_json::from_str(&made).expect("it is JSON");
+    assert_eq!((&bill["bomFormat"], &bill["specVersion"]), (&"CycloneDX".into(), &"1.5".into()));
+    assert_eq!(bill["metadata"]["component"]["name"], "chancery");
+    let components = bill["components"].as_array().expect("components");
+    let named = |name: &str| components.iter().find(|component| component["name"] == name);
+    let sqlite = named("rusqlite").expect("the store is linked in");
+    let digest = sqlite["hashes"][0]["content"].as_str().expect("it has a digest");
+    assert!(include_str!("../../../../Cargo.lock").contains(&format!("checksum = \"{digest}\"")));
+    assert_eq!(sqlite["licenses"][0]["expression"], "MIT");
+    assert!(named("proptest").is_none(), "tests alone use it");
+    let own = ["chancery-control", "chancery-protocol", "chancery-sdk", "chancery-store"];
+    assert!(own.iter().all(|name| named(name).is_some()));
+    let known: Vec<_> = components.iter().map(|component| &component["bom-ref"]).collect();
+    for dependency in bill["dependencies"].as_array().expect("a graph") {
+        for on in dependency["dependsOn"].as_array().expect("a list") {
+            assert!(known.contains(&on), "{on}");
+        }
+    }
+    assert_eq!(project("scripts/sbom", &[]), Some(made), "the same sources give the same text");
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chancery_protocol::{
     BUDGET_HEADER, CallContext, Caller, EXTENSIONS_HEADER, Error, ErrorCode, LINEAGE_HEADER, Quota,
-    VERSION_HEADER, Version, parse_extensions, parse_usd,
+    RequestLabels, VERSION_HEADER, Version, parse_extensions, parse_usd,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
@@ -17,6 +17,8 @@ use crate::server::{Body, Versions, Visit};
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const LAST_EVENT_ID: &str = "last-event-id";
 const TRACEPARENT: &str = "traceparent";
+const REQUEST_ID: &str = "x-request-id";
+const AGENT_ID: &str = "x-agent-id";
 
 /// The most extensions that one call may activate.
 const MAX_EXTENSIONS: usize = 64;
@@ -33,7 +35,7 @@ pub(crate) fn context(
     let mut context = CallContext::new(caller.principal, agent.clone());
     context.identity = caller.identity;
     context.source = Visit::of(head).and_then(Visit::source);
-    let mut version = None;
+    let (mut version, mut request_id, mut agent_id) = (None, None, None);
     // One walk over the few headers that there are costs less than a look-up for each that there might be.
     for (name, value) in &head.headers {
         match name.as_str() {
@@ -44,11 +46,14 @@ pub(crate) fn context(
             IDEMPOTENCY_KEY => once(&mut context.idempotency_key, name, text(name, value)?.to_owned())?,
             LAST_EVENT_ID => context.last_event = last_event(text(name, value)?)?,
             TRACEPARENT => context.traceparent = Some(text(name, value)?.to_owned()),
+            REQUEST_ID => request_id = value.to_str().ok(),
+            AGENT_ID => agent_id = value.to_str().ok(),
             LINEAGE_HEADER => once(&mut context.lineage, name, text(name, value)?.to_owned())?,
             BUDGET_HEADER => once(&mut context.ceiling_micro_usd, name, ceiling(text(name, value)?)?)?,
             _ => {}
         }
     }
+    context.labels = RequestLabels::of(request_id, agent_id);
     context.version = match version {
         Some(asked) => versions.agree(Some(asked), looks)?,
         None => {
@@ -65,6 +70,12 @@ pub(crate) fn context(
         return Err(Error::invalid_field("A2A-Extensions", text));
     }
     Ok(context)
+}
+
+/// What a request says about itself, for logs alone: `X-Request-ID` and `X-Agent-ID`.
+pub fn request_labels(headers: &HeaderMap) -> Option<Arc<RequestLabels>> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    RequestLabels::of(text(REQUEST_ID), text(AGENT_ID))
 }
 
 /// The version that a header asks for.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use chancery_protocol::Operation;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::secrets::Secrets;
 use super::settings::Settings;
@@ -34,13 +35,14 @@ pub(crate) enum Fault {
     ImpossibleTask,
 }
 
-/// How a peer's bytes begin, for a line of the log. Long words may be secrets or files.
-struct Excerpt<'a>(&'a [u8]);
+/// What form a peer's bytes have, for a line of the log. What stands in them is not shown: a peer may repeat what it was sent,
+/// and that is nobody's business but its caller's.
+struct Outline<'a>(&'a [u8]);
 
-const EXCERPT_BYTES: usize = 240;
-/// How much is looked through for secrets first.
-const READ_BYTES: usize = 4 * EXCERPT_BYTES;
-const LONGEST_WORD: usize = 40;
+/// How many members of an object are shown, how deep, and how long a name may be.
+const MEMBERS: usize = 8;
+const DEPTH: usize = 3;
+const LONGEST_NAME: usize = 32;
 
 // === impl Faults ===
 
@@ -66,10 +68,8 @@ impl Faults {
             return;
         }
         let Self { peer, .. } = self;
-        let secrets = self.secrets(None);
-        let bytes = secrets.without(&String::from_utf8_lossy(&bytes[..bytes.len().min(READ_BYTES)]));
-        let (bytes, cause) = (Excerpt(bytes.as_bytes()), secrets.without(&cause.to_string()));
-        tracing::warn!(agent = %peer, method, cause, %bytes, "agent {peer}: {}", fault.text());
+        let cause = self.secrets(None).without(&cause.to_string());
+        tracing::warn!(agent = %peer, method, cause, form = %Outline(bytes), "agent {peer}: {}", fault.text());
     }
 }
 
@@ -87,21 +87,35 @@ impl Fault {
     }
 }
 
-// === impl Excerpt ===
+// === impl Outline ===
 
-impl fmt::Display for Excerpt<'_> {
+impl fmt::Display for Outline<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let begin = &self.0[..self.0.len().min(EXCERPT_BYTES)];
-        let text = String::from_utf8_lossy(begin);
-        let is_part =
-            |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.' | '+' | '/' | '=');
-        for piece in text.split_inclusive(|char| !is_part(char)) {
-            let word = piece.trim_end_matches(|char| !is_part(char));
-            let kept = if word.len() > LONGEST_WORD { "…" } else { word };
-            write!(f, "{kept}{}", piece[word.len()..].escape_debug())?;
+        match serde_json::from_slice(self.0) {
+            Ok(value) => outline(&value, DEPTH, f),
+            Err(_) => write!(f, "{} bytes, no JSON", self.0.len()),
         }
-        if self.0.len() > begin.len() { f.write_char('…') } else { Ok(()) }
     }
+}
+
+fn outline(value: &Value, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let members = match value {
+        Value::Null => return f.write_str("null"),
+        Value::Bool(_) => return f.write_str("bool"),
+        Value::Number(_) => return f.write_str("number"),
+        Value::String(_) => return f.write_str("string"),
+        Value::Array(items) => return write!(f, "array of {}", items.len()),
+        Value::Object(_) if depth == 0 => return f.write_str("object"),
+        Value::Object(members) => members,
+    };
+    f.write_char('{')?;
+    for (place, (name, value)) in members.iter().take(MEMBERS).enumerate() {
+        let is_plain = name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let separator = if place > 0 { ", " } else { "" };
+        write!(f, "{separator}{}: ", if is_plain { name } else { "…" })?;
+        outline(value, depth - 1, f)?;
+    }
+    f.write_str(if members.len() > MEMBERS { ", …}" } else { "}" })
 }
 
 #[cfg(test)]
@@ -109,12 +123,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_excerpt_is_short_and_shows_no_long_word() {
-        let shown = |bytes: &[u8]| Excerpt(bytes).to_string();
-        assert_eq!(shown(b"{\"id\":1}"), "{\\\"id\\\":1}");
-        assert_eq!(shown(b"a\nb\xff\x1b"), "a\\nb\u{fffd}\\u{1b}");
-        let token = format!("Bearer {}.{}", "x".repeat(30), "y".repeat(30));
-        assert_eq!(shown(token.as_bytes()), "Bearer …");
-        assert!(shown(&b"word ".repeat(1000)).len() < 2 * EXCERPT_BYTES);
+    fn an_outline_is_short_and_repeats_nothing() {
+        let shown = |bytes: &[u8]| Outline(bytes).to_string();
+        assert_eq!(
+            shown(br#"{"id":1,"task":{"id":"secret","parts":[1,2]}}"#),
+            "{id: number, task: {id: string, parts: array of 2}}"
+        );
+        assert_eq!(shown(b"secret"), "6 bytes, no JSON");
+        assert_eq!(shown(br#"{"sk-secret":{"a":{"b":{"c":1}}}}"#), "{…: {a: {b: object}}}");
+        let many: serde_json::Map<_, _> = (0..100).map(|n| (n.to_string(), Value::Null)).collect();
+        assert!(shown(&serde_json::to_vec(&many).unwrap()).len() < 100);
     }
 }

@@ -76,6 +76,7 @@ pub(super) fn told(failed: ClientError) -> Error {
 }
 
 fn translated(failed: ClientError) -> Error {
+    let failed = unquoted(failed);
     let code = match &failed {
         ClientError::Peer(error) => error.code(),
         ClientError::Status { status, .. } if status.as_u16() == 401 => ErrorCode::Unauthenticated,
@@ -96,6 +97,22 @@ fn translated(failed: ClientError) -> Error {
             Breach::BrokeProtocol.error().caused_by(failed)
         }
         _ => in_its_own_name(failed.into()),
+    }
+}
+
+/// The same without what the agent has said that our caller is not told: it goes to the log, and may repeat what the agent was
+/// sent, credentials included.
+fn unquoted(failed: ClientError) -> ClientError {
+    match failed {
+        ClientError::Status { status, retry_after, .. } => {
+            ClientError::Status { status, body: String::new(), retry_after }
+        }
+        ClientError::Peer(error)
+            if matches!(error.code(), ErrorCode::Unauthenticated | ErrorCode::PermissionDenied) =>
+        {
+            ClientError::Peer(Error::new(error.code()))
+        }
+        failed => failed,
     }
 }
 

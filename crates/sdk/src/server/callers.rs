@@ -42,7 +42,7 @@ impl View {
         operation: Option<Operation>,
     ) -> Result<(), Error> {
         match (self.guard(), Visit::of(head)) {
-            (Some(guard), Some(visit)) => visit.asks_for(&**guard, caller, operation),
+            (Some(guard), Some(visit)) => visit.asks_for(&**guard, head, caller, operation),
             _ => Ok(()),
         }
     }

@@ -259,6 +259,13 @@ pub(crate) fn is_card(path: &str) -> bool {
     CARD_PATHS.contains(&path)
 }
 
+/// Whether a request is for a card of some agent, for which nobody needs to show who they are: for whoever authenticates callers.
+pub fn asks_for_card(head: &Parts) -> bool {
+    let path = head.uri.path();
+    (head.method == Method::GET || head.method == Method::HEAD)
+        && CARD_PATHS.iter().any(|card| path.ends_with(card))
+}
+
 /// Answers who asks for the keys that cards are signed with.
 pub(crate) fn respond_keys(signer: &dyn CardSigner, method: &Method) -> Response<Body> {
     let keys = Bytes::from(signer.published());

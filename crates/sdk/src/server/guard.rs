@@ -59,6 +59,11 @@ pub trait Guard: Send + Sync + 'static {
     /// caller's. What is left is told in the answer.
     fn count(&self, source: Option<IpAddr>, caller: Option<&Caller>) -> Result<Option<Quota>, Denied>;
 
+    /// Hears of a request that is refused because of what it has said when the request was counted.
+    fn refused(&self, head: &Parts, caller: Option<&Caller>, denied: &Denied) {
+        let _ = (head, caller, denied);
+    }
+
     /// Counts a request to cancel a task, for which there was no room otherwise. Whoever has asked too often must still be
     /// able to stop what was begun, so there should be room of its own for these. Lets all of them through unless the guard
     /// knows better.
@@ -127,7 +132,7 @@ impl Visit {
         head.extensions.insert(visit.clone());
         match guard.count(source, None) {
             Ok(_) => Ok(visit),
-            Err(denied) => visit.refuse_unless_cancel(head, denied).map(|()| visit),
+            Err(denied) => visit.refuse_unless_cancel(guard, head, None, denied).map(|()| visit),
         }
     }
 
@@ -139,7 +144,7 @@ impl Visit {
         match guard.count(self.0.source, Some(caller)) {
             Ok(Some(rate)) => drop(self.0.rate.set(rate)),
             Ok(None) => {}
-            Err(denied) => self.refuse_unless_cancel(head, denied)?,
+            Err(denied) => self.refuse_unless_cancel(guard, head, Some(caller), denied)?,
         }
         Ok(())
     }
@@ -148,16 +153,16 @@ impl Visit {
     pub(super) fn asks_for(
         &self,
         guard: &dyn Guard,
+        head: &Parts,
         caller: &Caller,
         operation: Option<Operation>,
     ) -> Result<(), Error> {
-        match self.0.refused.get() {
-            None => Ok(()),
-            Some(_) if operation == Some(Operation::CancelTask) => {
-                Ok(guard.count_cancel(self.0.source, caller)?)
-            }
-            Some(denied) => Err(denied.clone().into()),
-        }
+        let allowed = match self.0.refused.get() {
+            None => return Ok(()),
+            Some(_) if operation == Some(Operation::CancelTask) => guard.count_cancel(self.0.source, caller),
+            Some(denied) => Err(denied.clone()),
+        };
+        allowed.map_err(|denied| refuse(guard, head, Some(caller), denied))
     }
 
     /// Whether it is refused unless it turns out to be one to cancel a task.
@@ -166,9 +171,15 @@ impl Visit {
     }
 
     /// Refuses at once what cannot be a request to cancel a task, and leaves the rest to be read.
-    fn refuse_unless_cancel(&self, head: &Parts, denied: Denied) -> Result<(), Error> {
+    fn refuse_unless_cancel(
+        &self,
+        guard: &dyn Guard,
+        head: &Parts,
+        caller: Option<&Caller>,
+        denied: Denied,
+    ) -> Result<(), Error> {
         if !may_cancel(head) {
-            return Err(denied.into());
+            return Err(refuse(guard, head, caller, denied));
         }
         let _ = self.0.refused.set(denied);
         Ok(())
@@ -191,6 +202,11 @@ impl Visit {
     }
 }
 
+/// The address that a request comes from, as far as that is known: for whoever authenticates callers.
+pub fn request_source(head: &Parts) -> Option<IpAddr> {
+    Visit::of(head).and_then(Visit::source)
+}
+
 impl View {
     /// Whether a request comes from somebody for whom internal agents are there.
     pub(super) fn is_insider(&self, head: &Parts) -> bool {
@@ -204,6 +220,12 @@ impl View {
         let caller = Caller { principal: context.principal.clone(), identity: context.identity.clone() };
         self.guard().is_some_and(|guard| guard.is_insider(&caller, context.lineage.as_deref()))
     }
+}
+
+/// The guard hears of what is refused in its name.
+fn refuse(guard: &dyn Guard, head: &Parts, caller: Option<&Caller>, denied: Denied) -> Error {
+    guard.refused(head, caller, &denied);
+    denied.into()
 }
 
 /// The proof of descent that a request brings, as it came.

@@ -40,15 +40,16 @@ mod tls;
 mod versions;
 mod write_timeout;
 
+pub use crate::binding::head::request_labels;
 pub use body::Body;
 pub use builder::{BuildError, ServeError, ServerBuilder, serve};
 #[cfg(feature = "testing")]
 pub(crate) use card::CARD_PATHS;
-pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS};
+pub use card::{CardSigner, WELL_KNOWN_CARD, WELL_KNOWN_KEYS, asks_for_card};
 pub use cors::Cors;
 pub use cross_origin::{CrossOriginProtection, CrossOriginRefusal};
 pub(crate) use guard::Visit;
-pub use guard::{Guard, Restored, Ward};
+pub use guard::{Guard, Restored, Ward, request_source};
 pub use limits::ServerLimits;
 pub use listener::Server;
 #[cfg(feature = "testing")]

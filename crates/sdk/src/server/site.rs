@@ -395,7 +395,7 @@ impl View {
             if let Err(error) = &reply
                 && error.code() == ErrorCode::Internal
             {
-                tracing::error!(agent = &*mount.name, operation = operation.method(), ?error, "call failed");
+                tracing::error!(agent = &*mount.name, operation = operation.method(), cause = ?std::error::Error::source(error), "call failed");
             }
             let reply = match (self.signed(reply?)?, revoked) {
                 (Reply::Stream(events), Some(ended)) => Reply::Stream(revoked::until(events, ended)),

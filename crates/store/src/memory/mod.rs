@@ -6,6 +6,7 @@
 
 mod admission;
 mod ages;
+mod audit;
 mod edge;
 mod journal;
 mod outbox;
@@ -31,6 +32,7 @@ use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Sn
 use crate::reserved::KeyUse;
 use admission::Admissions;
 use ages::owner_of;
+use audit::AuditLog;
 use edge::Edges;
 use journal::{Closed, Journal, Terms};
 use outbox::Outbox;
@@ -49,6 +51,7 @@ pub struct MemoryStore {
     context_secret: [u8; 32],
     outbox: Arc<Outbox>,
     edges: Box<Mutex<Edges>>,
+    audit: Box<Mutex<AuditLog>>,
 }
 
 /// The tasks of one scope.
@@ -71,6 +74,7 @@ impl MemoryStore {
             context_secret: random_bytes(),
             outbox: Arc::new(Outbox::new(clock.clone())),
             edges: Box::default(),
+            audit: Box::default(),
             clock,
         }
     }

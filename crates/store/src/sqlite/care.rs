@@ -79,7 +79,7 @@ impl SqliteStore {
 }
 
 /// Looks into a database without taking it: whoever has it open goes on.
-fn visit(what: &str, text: &str) -> Result<(Connection, PathBuf), StoreError> {
+pub(super) fn visit(what: &str, text: &str) -> Result<(Connection, PathBuf), StoreError> {
     let path = Options::parse(text)?.path;
     if !path.is_file() {
         return Err(StoreError::Unavailable {
@@ -143,6 +143,7 @@ fn check_all(connection: &Connection) -> rusqlite::Result<StoreCheck> {
     check_tasks(connection, &mut found)?;
     check_strays(connection, &mut found)?;
     super::calls::check(connection, &mut found, MOST_PROBLEMS)?;
+    super::audit::check(connection, &mut found)?;
     found.problems.truncate(MOST_PROBLEMS);
     Ok(found)
 }

@@ -11,9 +11,11 @@
 //! | `outbox`, `recovery`, `reserved` | push notifications; tasks that were cut short; calls without a task yet |
 //! | `calls`, `edge`, `spend` | the record of admitted calls, and what they cost added up |
 //! | `surplus` | what is too much, and whose |
+//! | `audit` | the audit log |
 //! | `checkpoint`, `log`, `sweep`, `care` | the log, and whether it was damaged, retention, backup and checks |
 //! | `queue`, `turns`, `failure` | between callers and threads; what callers are told |
 
+mod audit;
 mod calls;
 mod care;
 mod checkpoint;
@@ -55,6 +57,7 @@ use crate::error::StoreError;
 use crate::limits::StoreLimits;
 use crate::record::{Admission, Appended, Batch, ListQuery, Page, Read, Scope, Snapshot};
 use crate::reserved::KeyUse;
+pub use audit::AuditFile;
 use edge::EdgeRow;
 use entry::Entry;
 use failure::closed;

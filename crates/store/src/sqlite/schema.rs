@@ -15,7 +15,7 @@ use crate::error::StoreError;
 
 /// Each brings a file from the version before it to its own, which is its place in the list. Never edited once
 /// released: a change is a new one.
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 16] = [
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_push.sql"),
     include_str!("migrations/0003_push_version.sql"),
@@ -31,6 +31,7 @@ const MIGRATIONS: [&str; 15] = [
     include_str!("migrations/0013_overrun.sql"),
     include_str!("migrations/0014_no_daybook.sql"),
     include_str!("migrations/0015_groups.sql"),
+    include_str!("migrations/0016_audit.sql"),
 ];
 
 /// Which of them is the one that posts what is left in a daybook.

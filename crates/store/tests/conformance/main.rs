@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing where it must be has failed")]
 
 mod admissions;
+mod audit;
 mod calls;
 mod care;
 mod concurrency;
@@ -110,6 +111,10 @@ macro_rules! store_suite {
                 settled_edges_are_forgotten_in_time, the_cap_forgets_the_oldest_settled_edge,
                 one_caller_does_not_push_out_the_calls_of_another,
                 sums_outlive_their_edges, sums_are_forgotten_in_time, what_a_caller_did_is_deleted,
+            }
+            checks! { audit => store(open):
+                entries_follow_each_other, a_changed_or_missing_entry_is_found, a_cut_end_is_found_by_whoever_kept_its_hash,
+                what_is_old_goes_and_the_chain_goes_on, what_is_too_much_goes,
             }
             checks! { care => store(open): what_an_owner_had_is_deleted, }
             checks! { concurrency => store(open):

@@ -12,6 +12,7 @@ mod support;
 #[allow(dead_code, reason = "the conformance suite uses the rest")]
 mod calls;
 
+mod audit;
 mod care;
 mod counts;
 mod damage;

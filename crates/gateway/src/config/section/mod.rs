@@ -2,6 +2,7 @@
 
 mod admin;
 mod agent;
+mod audit;
 mod bounds;
 mod card;
 mod cards;
@@ -18,6 +19,7 @@ mod push;
 
 pub(crate) use admin::*;
 pub(crate) use agent::*;
+pub(crate) use audit::*;
 pub(crate) use bounds::*;
 pub(crate) use card::*;
 pub(crate) use cards::*;

@@ -10,7 +10,7 @@ use chancery_sdk::{Failure, Outcome};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::conversation::Said;
 use super::spending::Tokens;
@@ -21,8 +21,8 @@ const DONE: &str = "[DONE]";
 const BROKE_OFF: &str = "The answer of the model broke off";
 /// How large one piece of an answer may be, and an answer that comes as a whole.
 const MOST: usize = 4 << 20;
-/// How much of an answer that is none is kept for the log.
-const EXCERPT: usize = 500;
+/// How long the name of an error is at most, in bytes.
+const LONGEST_NAME: usize = 48;
 /// How long is waited before the first other try, if the endpoint does not say; then twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// How long is waited at most. An endpoint that wants more is not waited for.
@@ -97,7 +97,7 @@ struct Counted {
 
 /// An answer that is none.
 #[derive(Debug, thiserror::Error)]
-#[error("the endpoint said: {0}")]
+#[error("the endpoint gives {0}")]
 struct Strange(String);
 
 // === impl Chat ===
@@ -194,8 +194,24 @@ async fn refused(answer: WebAnswer) -> Failure {
 
 async fn said(answer: WebAnswer) -> Strange {
     let body = answer.whole(MOST).await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&body[..body.len().min(4 * EXCERPT)]);
-    Strange(text.chars().filter(|letter| !letter.is_control()).take(EXCERPT).collect())
+    let told = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+    Strange(name_of(&told["error"]))
+}
+
+/// What an endpoint calls an error. Nothing else of it is for a log: the rest may repeat what it was sent, prompts and the key
+/// included.
+fn name_of(error: &Value) -> String {
+    let is_name = |text: &&str| {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(is_letter)
+    };
+    let names = ["code", "type"].into_iter().filter_map(|member| error[member].as_str().filter(is_name));
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        "no name for the error".to_owned()
+    } else {
+        format!("the error {}", names.join(", "))
+    }
 }
 
 fn unreachable(error: WebError) -> Failure {
@@ -247,11 +263,10 @@ impl Answer {
     fn take(&mut self, json: &[u8]) -> Result<(), Failure> {
         let strange =
             |what: String| Failure::public("The answer of the model cannot be read").caused_by(Strange(what));
-        let Completion { choices, usage, error } =
-            serde_json::from_slice(json).map_err(|error| strange(error.to_string()))?;
+        let Completion { choices, usage, error } = serde_json::from_slice(json)
+            .map_err(|error| strange(format!("JSON that cannot be read: {:?} error", error.classify())))?;
         if let Some(error) = error {
-            let what: String = error.to_string().chars().take(EXCERPT).collect();
-            return Err(Failure::public("The model failed").caused_by(Strange(what)));
+            return Err(Failure::public("The model failed").caused_by(Strange(name_of(&error))));
         }
         for choice in choices.into_iter().take(1) {
             let text = choice.delta.or(choice.message).and_then(|text| text.content);

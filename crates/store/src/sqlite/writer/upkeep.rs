@@ -10,6 +10,7 @@ use super::edges::EdgeStep;
 use crate::error::StoreError;
 use crate::fair::surplus;
 use crate::limits::Retention;
+use crate::sqlite::audit::{self, AuditStep};
 use crate::sqlite::counted;
 use crate::sqlite::failure::unavailable;
 use crate::sqlite::place::{self, AT_ONCE, state_number, state_of};
@@ -34,6 +35,8 @@ pub(in crate::sqlite) enum Upkeep {
     DeleteOwner { realm: String, owner: String },
     /// Keeps the record of calls in bounds.
     Edges(EdgeStep),
+    /// Goes on with the audit log.
+    Audit(AuditStep),
 }
 
 /// A task that has ended, folded.
@@ -105,6 +108,7 @@ impl Desk {
             Upkeep::ForgetKeys(positions) => forget_keys(&self.connection, positions),
             Upkeep::DeleteOwner { realm, owner } => self.delete_owner(realm, owner),
             Upkeep::Edges(step) => self.keep_up_edges(step),
+            Upkeep::Audit(step) => audit::step(&self.connection, step),
         }
     }
 
