@@ -1,4 +1,4 @@
-//! What an agent does wrong is told to the operator once, with its cause and how it began, and however often it happens.
+//! What an agent does wrong is told to the operator once, with its cause and its form, and however often it happens.
 
 use crate::agents::{Hostile, SPOKEN};
 use crate::caller::Caller;
@@ -19,7 +19,10 @@ async fn what_an_agent_does_wrong_is_told_once() {
         let [line] = told[..] else { panic!("{name}: {log}") };
         assert!(line.contains("WARN") && line.contains("its answer cannot be read"), "{line}");
         assert!(line.contains("cause=") && line.contains("method=\"SendMessage\""), "{line}");
-        assert!(spoken.binding != "jsonrpc" || line.contains("nothing"), "what came is shown: {line}");
+        assert!(
+            spoken.binding != "jsonrpc" || line.contains("form={"),
+            "the form of what came is shown: {line}"
+        );
     }
     assert!(!gateway.log().contains("secretword"), "{}", gateway.log());
 }
